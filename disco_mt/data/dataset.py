@@ -1,0 +1,181 @@
+"""A prepared corpus on disk: token ids in flat files, memory-mapped, so that its size does not matter.
+
+A dataset directory has dataset.json (format version, text, splits), the tokenizers, and for each split
+  <split>.source.bin  the ids of all sentences end to end, without EOS (uint16, or uint32 if ids are large)
+  <split>.source.idx  int64: sentence i is ids[offsets[i] : offsets[i + 1]]
+and the same for the target; for valid and test also the raw lines (<split>.source.txt, <split>.target.txt)
+and, if there are several translations, <split>.references.tsv (tab-separated, one line a sentence).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from disco_mt.errors import UserError
+from disco_mt.files import sha256
+from disco_mt.text.lines import read_lines
+from disco_mt.text.pair import TextPair
+
+FORMAT_VERSION = 1
+SPLITS = ("train", "valid", "test")
+
+Ids = NDArray[Any]  # uint16 or uint32, as the vocabulary needs
+Lengths = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Side:
+    """The sentences of one language of a split."""
+
+    ids: Ids  # (tokens,)
+    offsets: NDArray[np.int64]  # (sentences + 1,)
+
+    @cached_property
+    def lengths(self) -> Lengths:
+        """Tokens of each sentence, without EOS."""
+        return np.diff(self.offsets).astype(np.int32)
+
+    def __getitem__(self, index: int) -> Ids:
+        return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Sentence pairs as ids, and for valid and test as text."""
+
+    directory: Path
+    name: str
+    source: Side
+    target: Side
+
+    def __len__(self) -> int:
+        return len(self.source.offsets) - 1
+
+    @property
+    def source_lengths(self) -> Lengths:
+        """Source tokens of each pair, without EOS."""
+        return self.source.lengths
+
+    @property
+    def target_lengths(self) -> Lengths:
+        """Target tokens of each pair, without EOS."""
+        return self.target.lengths
+
+    def pair(self, index: int) -> tuple[Ids, Ids]:
+        """Source and target ids of one pair, without EOS."""
+        return self.source[index], self.target[index]
+
+    def source_text(self) -> list[str]:
+        """The source lines as they were given (valid and test only)."""
+        return self._text("source")
+
+    def target_text(self) -> list[str]:
+        """The target lines as they were given (valid and test only)."""
+        return self._text("target")
+
+    def references(self) -> list[list[str]]:
+        """All known translations of each sentence; the target alone where no others were given."""
+        path = self.directory / f"{self.name}.references.tsv"
+        if not path.exists():
+            return [[line] for line in self.target_text()]
+        return [split_references(line) for line in read_lines(path)]
+
+    def _text(self, side: str) -> list[str]:
+        path = self.directory / f"{self.name}.{side}.txt"
+        if not path.exists():
+            raise UserError(f"{path} is missing: the text of {self.name} is not kept in {self.directory}")
+        return list(read_lines(path))
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset directory, opened. "train" is always there; "valid" and "test" if they were given."""
+
+    path: Path
+    text: TextPair
+    splits: dict[str, Split]
+
+    @staticmethod
+    def open(path: Path) -> Dataset:
+        """Map the files of a dataset directory; nothing but the offsets is read."""
+        description = read_description(path, "dataset.json", "a dataset directory (made by `disco prepare`)")
+        version = description.get("format_version")
+        if not isinstance(version, int) or version > FORMAT_VERSION:
+            raise UserError(
+                f"{path} has dataset format version {version}, this Disco reads up to {FORMAT_VERSION}; "
+                "upgrade disco-mt or prepare the dataset again"
+            )
+        try:
+            text = TextPair.load(path, description["text"])
+            splits = {name: _open_split(path, name, entry) for name, entry in description["splits"].items()}
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UserError(
+                f"{path / 'dataset.json'} is incomplete ({error}); prepare the dataset again"
+            ) from error
+        if "train" not in splits:
+            raise UserError(f"{path} has no train split; prepare the dataset again")
+        return Dataset(path, text, splits)
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the contents: dataset.json holds the SHA-256 of every other file."""
+        return sha256(self.path / "dataset.json")
+
+
+def read_description(directory: Path, name: str, expected: str) -> dict[str, Any]:
+    """The JSON object `directory/name`, or a message that `directory` is not what was `expected`."""
+    path = directory / name
+    if not path.is_file():
+        raise UserError(f"{directory} is not {expected}: {path} is missing")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+    if not isinstance(content, dict):
+        raise UserError(f"{path} must be a JSON object, found {type(content).__name__}")
+    return content
+
+
+def split_references(line: str) -> list[str]:
+    """The translations in a tab-separated line; an empty line is one empty translation."""
+    return [reference for reference in line.split("\t") if reference] or [""]
+
+
+def id_type(vocabulary_size: int) -> np.dtype[Any]:
+    """The smallest type for the ids of a vocabulary (little-endian, so that a directory can be moved)."""
+    return np.dtype("<u2" if vocabulary_size <= 2**16 else "<u4")
+
+
+def _open_split(directory: Path, name: str, entry: dict[str, Any]) -> Split:
+    source = _open_side(directory, f"{name}.source", entry["pairs"], entry["source"])
+    target = _open_side(directory, f"{name}.target", entry["pairs"], entry["target"])
+    return Split(directory, name, source, target)
+
+
+def _open_side(directory: Path, stem: str, pairs: int, entry: dict[str, Any]) -> Side:
+    ids = _map(directory / f"{stem}.bin", np.dtype(entry["type"]), entry["tokens"])
+    offsets = _map(directory / f"{stem}.idx", np.dtype("<i8"), pairs + 1)
+    if offsets[0] != 0 or offsets[-1] != len(ids):
+        raise UserError(f"{directory / stem}.idx does not belong to {stem}.bin; prepare the dataset again")
+    return Side(ids, offsets)
+
+
+def _map(path: Path, dtype: np.dtype[Any], items: int) -> NDArray[Any]:
+    """Map a flat file of numbers after checking its size; an empty file cannot be mapped."""
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}; prepare the dataset again") from error
+    if size != items * dtype.itemsize:
+        raise UserError(
+            f"{path} should have {items * dtype.itemsize} bytes, found {size}; the file is damaged: "
+            "prepare the dataset again"
+        )
+    return np.memmap(path, dtype=dtype, mode="r") if size else np.empty(0, dtype=dtype)

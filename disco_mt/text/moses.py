@@ -1,0 +1,80 @@
+"""Text <-> words separated by spaces, the paper's way: Moses tokenisation, and jieba for Chinese.
+
+BPE then runs on the words. Unlike the default ("raw"), this is not exactly undone: detokenising guesses
+where the spaces were. "raw" and "pretokenized" text pass through unchanged.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from disco_mt.errors import UserError
+
+if TYPE_CHECKING:
+    from sacremoses import MosesDetokenizer, MosesTokenizer
+
+Processing = Literal["raw", "moses", "jieba", "pretokenized"]
+
+# Han, kana, and CJK punctuation and full-width forms: nothing in them is set off by spaces.
+_CHINESE = (
+    "\u2e80-\u303f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
+)
+_SPACE_IN_CHINESE = re.compile(f"(?<=[{_CHINESE}]) +(?=[{_CHINESE}])")
+
+
+def to_words(text: str, language: str, processing: Processing) -> str:
+    """`text` as words separated by single spaces (raw and pretokenized text: as it is)."""
+    match processing:
+        case "moses":
+            tokens = _moses_tokenizer(language).tokenize(text, aggressive_dash_splits=True, escape=False)
+            return " ".join(tokens)
+        case "jieba":
+            return " ".join(word for word in _jieba().cut(text) if word.strip())
+        case "raw" | "pretokenized":
+            return text
+
+
+def from_words(words: str, language: str, processing: Processing) -> str:
+    """The reverse of `to_words`, as far as there is one."""
+    match processing:
+        case "moses":
+            return str(_moses_detokenizer(language).detokenize(words.split(), unescape=False))
+        case "jieba":
+            return _SPACE_IN_CHINESE.sub("", words)
+        case "raw" | "pretokenized":
+            return words
+
+
+def is_chinese(language: str) -> bool:
+    """Whether a language code (zh, zh-Hans, zh_TW, cmn) means Chinese."""
+    return re.split("[-_]", language.lower())[0] in {"zh", "cmn"}
+
+
+@lru_cache
+def _moses_tokenizer(language: str) -> MosesTokenizer:
+    from sacremoses import MosesTokenizer
+
+    return MosesTokenizer(lang=language)
+
+
+@lru_cache
+def _moses_detokenizer(language: str) -> MosesDetokenizer:
+    from sacremoses import MosesDetokenizer
+
+    return MosesDetokenizer(lang=language)
+
+
+@lru_cache
+def _jieba() -> Any:
+    try:
+        import jieba
+    except ImportError as error:
+        raise UserError(
+            "Chinese words are split by jieba, which is missing: pip install disco-mt[zh]"
+        ) from error
+    import logging
+
+    jieba.setLogLevel(logging.WARNING)  # else it reports the loading of its dictionary on stderr
+    return jieba

@@ -1,0 +1,111 @@
+"""The two tokenizers of a translation direction, and how a directory keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from disco_mt.errors import UserError
+from disco_mt.files import sha256
+from disco_mt.text.moses import Processing, is_chinese, to_words
+from disco_mt.text.tokenizer import Tokenizer, learn
+
+Vocabulary = Literal["joint", "separate"]
+
+
+@dataclass(frozen=True)
+class TextPair:
+    """Source and target tokenizer. A joint vocabulary gives both the same ids, but not the same language."""
+
+    source: Tokenizer
+    target: Tokenizer
+    joint: bool
+
+    @staticmethod
+    def train(
+        source_lines: Iterable[str],
+        target_lines: Iterable[str],
+        *,
+        source_language: str,
+        target_language: str,
+        vocabulary: Vocabulary,
+        vocabulary_size: int,
+        processing: Processing = "raw",
+    ) -> TextPair:
+        """Learn one vocabulary of both sides together, or one of each; a size is that of one vocabulary."""
+        source_processing = processing_for(source_language, processing)
+        target_processing = processing_for(target_language, processing)
+        source_words = (to_words(line, source_language, source_processing) for line in source_lines)
+        target_words = (to_words(line, target_language, target_processing) for line in target_lines)
+        if vocabulary == "joint":
+            source_backend = learn(chain(source_words, target_words), vocabulary_size, processing)
+            target_backend = source_backend
+        else:
+            source_backend = learn(source_words, vocabulary_size, processing)
+            target_backend = learn(target_words, vocabulary_size, processing)
+        return TextPair(
+            Tokenizer(source_backend, source_language, source_processing),
+            Tokenizer(target_backend, target_language, target_processing),
+            joint=vocabulary == "joint",
+        )
+
+    def save(self, directory: Path) -> dict[str, Any]:
+        """Write the vocabularies into `directory`; returns the description that `load` needs."""
+        source = directory / ("tokenizer.json" if self.joint else "tokenizer.source.json")
+        target = directory / ("tokenizer.json" if self.joint else "tokenizer.target.json")
+        return {
+            "joint": self.joint,
+            "source": _save(self.source, source),
+            "target": _save(self.target, target),
+        }
+
+    @staticmethod
+    def load(directory: Path, description: dict[str, Any]) -> TextPair:
+        """Read the tokenizers of `directory`, and refuse files other than those that were described."""
+        try:
+            joint = bool(description["joint"])
+            source = _load(directory, description["source"])
+            target = _load(directory, description["target"])
+        except (KeyError, TypeError) as error:
+            raise UserError(
+                f'{directory}: the description of the text ("text") is incomplete: {error}'
+            ) from error
+        if joint:
+            target = Tokenizer(source.backend, target.language, target.processing)
+        return TextPair(source, target, joint)
+
+
+def processing_for(language: str, processing: Processing) -> Processing:
+    """The paper's processing of a language: Moses, but jieba for Chinese."""
+    return "jieba" if processing == "moses" and is_chinese(language) else processing
+
+
+def _save(tokenizer: Tokenizer, path: Path) -> dict[str, Any]:
+    tokenizer.save(path)
+    return {
+        "language": tokenizer.language,
+        "processing": tokenizer.processing,
+        "file": path.name,
+        "sha256": sha256(path),
+    }
+
+
+def _load(directory: Path, description: dict[str, Any]) -> Tokenizer:
+    path = directory / Path(description["file"]).name  # a description must not lead out of its directory
+    processing = description["processing"]
+    if processing not in get_args(Processing):
+        raise UserError(
+            f"{directory}: processing must be one of {', '.join(get_args(Processing))}, got {processing!r}"
+        )
+    if not path.is_file():
+        raise UserError(f"{path} is missing; {directory} is incomplete")
+    found = sha256(path)
+    if found != description["sha256"]:
+        raise UserError(
+            f"the tokenizer {path} does not belong to these weights or data: its SHA-256 should be "
+            f"{description['sha256']}, found {found}; restore the file that came with {directory}"
+        )
+    return Tokenizer.load(path, description["language"], processing)
