@@ -1,0 +1,92 @@
+"""Who sees whom: the paper's Y_obs^n as boolean masks.
+
+Every function returns visibility of shape (batch, query, key), True = may attend. `words` marks the words
+of a target, `eos` its one EOS; both are (batch, tgt), padding is neither. EOS is the anchor: visible to
+every query and never predicted, so no row is empty and every position knows the length.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from disco_mt.keyed import integers, uniform
+from disco_mt.special import EOS, PAD
+
+
+def words_and_eos(target: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the words and where the EOS of each target are. target: (batch, tgt)."""
+    eos = target == EOS
+    return (target != PAD) & ~eos, eos
+
+
+def nothing(words: Tensor, eos: Tensor) -> Tensor:
+    """The first pass, P(Y_n | X): EOS alone."""
+    return observed_set(torch.zeros_like(words), eos)
+
+
+def observed_set(observed: Tensor, eos: Tensor) -> Tensor:
+    """Every query sees the same words, mask-predict's Y_obs. observed: (batch, tgt)."""
+    return (observed | eos)[:, None, :].expand(-1, observed.shape[1], -1)
+
+
+def by_order(order: Tensor, words: Tensor, eos: Tensor) -> Tensor:
+    """Position n sees the words of lower rank: Y_obs^n = {Y_i | z(i) < z(n)}. order: (batch, tgt) ranks."""
+    earlier = order[:, None, :] < order[:, :, None]
+    return (earlier & words[:, None, :]) | eos[:, None, :]
+
+
+def easy_first_order(log_probs: Tensor, words: Tensor) -> Tensor:
+    """Rank of each position by falling probability; ties: the earlier position first. (batch, tgt)."""
+    return _ranks(log_probs.masked_fill(~words, -torch.inf), descending=True)
+
+
+def left_to_right(words: Tensor, eos: Tensor) -> Tensor:
+    """Y_obs^n = Y_{<n}: the autoregressive objective."""
+    return by_order(_positions(words), words, eos)
+
+
+def right_to_left(words: Tensor, eos: Tensor) -> Tensor:
+    """Y_obs^n = Y_{>n}."""
+    return by_order(-_positions(words), words, eos)
+
+
+def all_but_itself(words: Tensor, eos: Tensor) -> Tensor:
+    """Y_obs^n = Y_{!=n}: the cloze objective, and the decoder that the paper warns of."""
+    itself = torch.eye(words.shape[1], dtype=torch.bool, device=words.device)
+    return (words[:, None, :] & ~itself) | eos[:, None, :]
+
+
+def permutation(keys: Tensor, words: Tensor, eos: Tensor) -> Tensor:
+    """XLNet's objective: one random order a sentence. keys: (batch,) from `keyed.sentence_keys`."""
+    draws = integers(keys, words.shape[1]).masked_fill(~words, _LAST)
+    return by_order(_ranks(draws), words, eos)
+
+
+def random(keys: Tensor, words: Tensor, eos: Tensor) -> Tensor:
+    """The DisCo objective: for each position a uniform number of the other words, uniformly chosen.
+
+    keys: (batch,) from `keyed.sentence_keys`. The number is drawn from 0..N-1 for every position anew.
+    """
+    size = words.shape[1]
+    row_keys = integers(keys, size)  # (batch, query): one stream a position
+    draws = integers(row_keys, size + 1)[..., 1:]  # (batch, query, key); the first draw is the number's
+    itself = torch.eye(size, dtype=torch.bool, device=words.device)
+    hidden = itself | ~words[:, None, :]
+    number = (uniform(row_keys, 1) * words.sum(1)[:, None, None]).long()  # (batch, query, 1) in 0..N-1
+    chosen = _ranks(draws.masked_fill(hidden, _LAST)) < number
+    return (chosen & ~hidden) | eos[:, None, :]
+
+
+_LAST = torch.iinfo(torch.int64).max  # sorts behind every draw
+
+
+def _positions(words: Tensor) -> Tensor:
+    return torch.arange(words.shape[1], device=words.device).expand_as(words)
+
+
+def _ranks(values: Tensor, descending: bool = False) -> Tensor:
+    """Distinct ranks along the last axis; of equal values the earlier gets the lower rank."""
+    places = values.argsort(dim=-1, descending=descending, stable=True)
+    counting = torch.arange(values.shape[-1], device=values.device).expand_as(places)
+    return torch.empty_like(places).scatter_(-1, places, counting)

@@ -1,0 +1,100 @@
+"""Length beam: the K likeliest lengths of each sentence, decoded side by side as candidates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from disco_mt.models.base import BestWords
+from disco_mt.models.cmlm import CMLM
+from disco_mt.models.disco import DisCo
+from disco_mt.models.encoder import Encoded
+from disco_mt.special import EOS, MASK, PAD
+
+Iterative = DisCo | CMLM
+"""The models that predict a length first and all words of it at once."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """K candidates for each of B sentences; row b * K + k is candidate k of sentence b.
+
+    `words` and `eos` mark each row's words and its own EOS, at N_k + 1: not at the padded end.
+    """
+
+    sentences: Tensor  # (B,) place of each sentence in the caller's batch
+    lengths: Tensor  # (B, K) words, likeliest first, distinct
+    log_probs: Tensor  # (B, K) log P(length | X)
+    words: Tensor  # (B * K, tgt) bool
+    eos: Tensor  # (B * K, tgt) bool
+    encoded: Encoded  # B * K rows
+
+    @property
+    def beam(self) -> int:
+        """K."""
+        return self.lengths.shape[1]
+
+    def blank(self) -> Tensor:
+        """Targets before anything is known: masks, EOS, padding. (B * K, tgt)."""
+        masked = torch.full(self.words.shape, MASK, device=self.words.device)
+        return masked.masked_fill(self.eos, EOS).masked_fill(~self.words & ~self.eos, PAD)
+
+    def scores(self, log_probs: Tensor) -> Tensor:
+        """Average log probability of each candidate, sum / N. (B * K, tgt) -> (B, K)."""
+        total = log_probs.masked_fill(~self.words, 0.0).sum(dim=1)
+        return total.view(-1, self.beam) / self.lengths
+
+    def keep(self, sentences: Tensor) -> Candidates:
+        """The sentences where `sentences` (B,) is True, and their rows."""
+        rows = sentences.repeat_interleave(self.beam)
+        return Candidates(
+            self.sentences[sentences],
+            self.lengths[sentences],
+            self.log_probs[sentences],
+            self.words[rows],
+            self.eos[rows],
+            self.encoded.rows(rows.nonzero()[:, 0]),
+        )
+
+
+def best_lengths(length_log_probs: Tensor, beam: int, longest: int) -> tuple[Tensor, Tensor]:
+    """The K likeliest numbers of words, at least 1 and at most `longest`; ties: the shorter first.
+
+    length_log_probs: (batch, classes), a class being words + EOS. Returns lengths and log-probs, (batch, K).
+    """
+    allowed = length_log_probs[:, 2 : longest + 2]
+    ranked = allowed.sort(dim=1, descending=True, stable=True)
+    return ranked.indices[:, :beam] + 1, ranked.values[:, :beam]
+
+
+def length_candidates(model: Iterative, encoded: Encoded, beam: int) -> Candidates:
+    """Candidates for every sentence of `encoded`, at the predicted lengths."""
+    if encoded.length_log_probs is None:
+        raise TypeError("this model has no length predictor")
+    lengths, log_probs = best_lengths(encoded.length_log_probs, beam, model.config.longest_target)
+    return candidates_at(encoded, lengths, log_probs)
+
+
+def candidates_at(encoded: Encoded, lengths: Tensor, log_probs: Tensor) -> Candidates:
+    """Candidates at given lengths, (B, K) words each."""
+    batch, beam = lengths.shape
+    place = torch.arange(int(lengths.max()) + 1, device=lengths.device)
+    words = place < lengths.view(-1, 1)
+    eos = place == lengths.view(-1, 1)
+    sentences = torch.arange(batch, device=lengths.device)
+    rows = sentences.repeat_interleave(beam)
+    return Candidates(sentences, lengths, log_probs, words, eos, encoded.rows(rows))
+
+
+def predict(model: Iterative, candidates: Candidates, tokens: Tensor, visible: Tensor) -> BestWords:
+    """One pass: the likeliest word at every position and its log probability (0 where there is no word).
+
+    tokens: (rows, tgt); visible: (rows, tgt, tgt). Returns (rows, tgt) each.
+    """
+    hidden = model.decode(tokens, visible, candidates.encoded)
+    best = model.best_words(hidden[candidates.words])
+    ids = candidates.blank().masked_scatter(candidates.words, best.ids)
+    log_probs = torch.zeros(tokens.shape, dtype=best.log_probs.dtype, device=tokens.device)
+    return BestWords(ids, log_probs.masked_scatter(candidates.words, best.log_probs))

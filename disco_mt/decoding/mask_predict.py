@@ -1,0 +1,51 @@
+"""Mask-predict (Section 3.1): a fixed number of passes, each predicting the least certain words anew."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from disco_mt import context
+from disco_mt.decoding.length_beam import Candidates, Iterative, length_candidates, predict
+from disco_mt.decoding.record import Recorder
+from disco_mt.decoding.translation import Hypothesis
+from disco_mt.models.base import BestWords
+from disco_mt.special import MASK
+
+
+@torch.inference_mode()
+def mask_predict(
+    model: Iterative, source: Tensor, iterations: int, length_beam: int, trace: bool = False
+) -> list[Hypothesis[int]]:
+    """T passes, no early stop; the winner is the candidate with the best average log probability.
+
+    A word that is kept keeps the probability it had when it was last predicted.
+    """
+    candidates = length_candidates(model, model.encode(source), length_beam)
+    recorder = Recorder("mask-predict", len(source), trace)
+    now = BestWords(candidates.blank(), torch.zeros(candidates.words.shape, device=source.device))
+    masked = candidates.words
+    for step in range(1, iterations + 1):
+        if step > 1:
+            masked = least_certain(now.log_probs, candidates, step, iterations)
+        keys = candidates.words if model.sees_masks else candidates.words & ~masked
+        visible = context.observed_set(keys, candidates.eos)
+        new = predict(model, candidates, now.ids.masked_fill(masked, MASK), visible)
+        now = _update(now, new, masked)
+        winner = candidates.scores(now.log_probs).argmax(dim=1)
+        recorder.record(candidates, now, visible, masked, winner)
+    recorder.finish(candidates, torch.ones_like(winner, dtype=torch.bool), now, winner, iterations)
+    return recorder.results()
+
+
+def least_certain(log_probs: Tensor, candidates: Candidates, step: int, iterations: int) -> Tensor:
+    """The i_t = floor(N (T - t + 1) / T) words of lowest probability, at least one. (rows, tgt) bool."""
+    lengths = candidates.lengths.view(-1, 1)
+    number = (lengths * (iterations - step + 1) // iterations).clamp(min=1)
+    order = context.easy_first_order(log_probs, candidates.words)
+    return candidates.words & (order >= lengths - number)
+
+
+def _update(before: BestWords, new: BestWords, masked: Tensor) -> BestWords:
+    log_probs = torch.where(masked, new.log_probs, before.log_probs.to(new.log_probs.dtype))
+    return BestWords(torch.where(masked, new.ids, before.ids), log_probs)

@@ -1,0 +1,66 @@
+"""Algorithm 1 of the paper, for any way of choosing who sees whom after the first pass.
+
+Plain and readable: the reference that faster versions must equal. What a sentence becomes never depends on
+its batch mates: each stops by its own rule and leaves the batch when it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from disco_mt import context
+from disco_mt.decoding.length_beam import Candidates, length_candidates, predict
+from disco_mt.decoding.record import Recorder
+from disco_mt.decoding.translation import Hypothesis
+from disco_mt.models.base import BestWords
+from disco_mt.models.disco import DisCo
+
+Visibility = Callable[[Tensor, Candidates], Tensor]
+"""(log-probs of the first pass, candidates) -> who sees whom from the second pass on."""
+
+
+@torch.inference_mode()
+def refine(
+    model: DisCo,
+    source: Tensor,
+    visibility: Visibility,
+    strategy: str,
+    iterations: int,
+    beam: int,
+    trace: bool,
+) -> list[Hypothesis[int]]:
+    """Predict every word of every candidate again and again until the best candidate stays as it is.
+
+    source: (batch, src). `iterations` is T: one first pass and at most T - 1 refinements.
+    """
+    candidates = length_candidates(model, model.encode(source), beam)
+    recorder = Recorder(strategy, len(source), trace)
+    visible = context.nothing(candidates.words, candidates.eos)
+    now = predict(model, candidates, candidates.blank(), visible)
+    winner = candidates.scores(now.log_probs).argmax(dim=1)  # of equal scores the likelier length
+    recorder.record(candidates, now, visible, candidates.words, winner)
+    if iterations > 1:
+        visible = visibility(now.log_probs, candidates)
+    for step in range(2, iterations + 1):
+        before, now = now, predict(model, candidates, now.ids, visible)
+        winner = candidates.scores(now.log_probs).argmax(dim=1)
+        recorder.record(candidates, now, visible, candidates.words, winner)
+        done = _unchanged(candidates, before.ids, now.ids, winner)
+        recorder.finish(candidates, done, now, winner, step)
+        if done.any():  # Y^{t-1, k*} = Y^{t, k*}: returned, and out of the batch
+            rows = (~done).repeat_interleave(candidates.beam)
+            candidates, visible, winner = candidates.keep(~done), visible[rows], winner[~done]
+            now = BestWords(now.ids[rows], now.log_probs[rows])
+        if not len(winner):
+            break
+    recorder.finish(candidates, torch.ones_like(winner, dtype=torch.bool), now, winner, iterations)
+    return recorder.results()
+
+
+def _unchanged(candidates: Candidates, before: Tensor, now: Tensor, winner: Tensor) -> Tensor:
+    """Is the winner the same as in the pass before? (B,) bool."""
+    same = (before == now).all(dim=1).view(-1, candidates.beam)
+    return same.gather(1, winner[:, None])[:, 0]

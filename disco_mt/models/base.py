@@ -1,0 +1,108 @@
+"""What all systems share: an encoder, decoder layers, and the way from a hidden state to words."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from disco_mt.models.config import ModelConfig
+from disco_mt.models.encoder import Encoded, Encoder
+from disco_mt.models.layers import DecoderLayer, Positions, final_norm
+from disco_mt.special import NUM_SPECIAL
+
+_LOGITS_AT_ONCE = 1 << 22  # entries of a (rows, vocabulary) matrix that are held at a time: 16 MB in float32
+
+
+class BestWords(NamedTuple):
+    """The likeliest word of each row and its log probability."""
+
+    ids: Tensor
+    log_probs: Tensor
+
+
+class TranslationModel(nn.Module):
+    """The frame; a system adds its own `decode` (see disco.py, cmlm.py, autoregressive.py)."""
+
+    sees_masks = False  # do queries attend to <mask> in mask-predict? In a CMLM they do, in DisCo they do not
+
+    def __init__(self, config: ModelConfig, with_length: bool) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = Encoder(config, with_length)
+        tied = config.tying == "all"
+        words = self.encoder.words if tied else nn.Embedding(config.target_vocabulary, config.width)
+        self.words = words
+        self.positions = Positions(config.max_target, config.width, config.positions == "learned")
+        self.dropout = nn.Dropout(config.dropout)
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder.layers))
+        self.norm = final_norm(config)
+        self.output = (
+            words if config.tying != "none" else nn.Embedding(config.target_vocabulary, config.width)
+        )
+
+    def encode(self, source: Tensor) -> Encoded:
+        """source: (batch, src), EOS at the end of each sentence."""
+        memory, visible, length_log_probs = self.encoder(source)
+        cross = tuple(layer.cross_attention.project(memory) for layer in self.decoder_layers)
+        return Encoded(cross, visible, length_log_probs)
+
+    @property
+    def decoder_layers(self) -> list[DecoderLayer]:
+        """The layers, typed."""
+        return [layer for layer in self.layers if isinstance(layer, DecoderLayer)]
+
+    def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
+        """w_n + p_n: (batch, tgt, width)."""
+        embedded: Tensor = self.words(tokens) + self.positions(tokens.shape[1], start)
+        return embedded
+
+    def best_words(self, hidden: Tensor) -> BestWords:
+        """The (arg)max of the paper: softmax over all entries, argmax over words only. hidden: (rows, width).
+
+        Rows go in chunks, so that no (rows, vocabulary) matrix is ever whole.
+        """
+        chunks = [_best(hidden[rows] @ self.output.weight.T) for rows in self._chunks(hidden)]
+        return BestWords(torch.cat([ids for ids, _ in chunks]), torch.cat([logs for _, logs in chunks]))
+
+    def word_log_probs(self, hidden: Tensor, ids: Tensor) -> Tensor:
+        """log P of given words: hidden (rows, width), ids (rows,) -> (rows,)."""
+        chunks = [_given(hidden[rows] @ self.output.weight.T, ids[rows]) for rows in self._chunks(hidden)]
+        return torch.cat(chunks)
+
+    def _chunks(self, hidden: Tensor) -> list[slice]:
+        size = max(1, _LOGITS_AT_ONCE // self.config.target_vocabulary)
+        return [slice(start, start + size) for start in range(0, max(1, len(hidden)), size)]
+
+    def count_parameters(self) -> int:
+        """Numbers that are learnt; tied tables count once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+
+def _best(logits: Tensor) -> tuple[Tensor, Tensor]:
+    best, ids = logits[:, NUM_SPECIAL:].max(dim=1)
+    return ids + NUM_SPECIAL, best - logits.logsumexp(dim=1)
+
+
+def _given(logits: Tensor, ids: Tensor) -> Tensor:
+    return logits.gather(1, ids[:, None])[:, 0] - logits.logsumexp(dim=1)
+
+
+def initialise(model: TranslationModel, generator: torch.Generator) -> None:
+    """Weights N(0, 0.02), biases 0, LayerNorm gamma 1 and beta 0."""
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            nn.init.zeros_(parameter)
+        elif "norm" in name:
+            nn.init.ones_(parameter)
+        elif model.config.attention_init == "xavier" and _is_qkv(name):
+            # Xavier-uniform of the packed (3 width, width) matrix, whatever parts it is stored in.
+            bound = (6 / (4 * model.config.width)) ** 0.5
+            nn.init.uniform_(parameter, -bound, bound, generator=generator)
+        else:
+            nn.init.normal_(parameter, std=0.02, generator=generator)
+
+
+def _is_qkv(name: str) -> bool:
+    return name.endswith(("query.weight", "key_value.weight"))

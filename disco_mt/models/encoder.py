@@ -1,0 +1,55 @@
+"""The source side: a standard transformer encoder, with the length slot where a model needs one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from disco_mt.models.config import ModelConfig
+from disco_mt.models.layers import EncoderLayer, KeyValue, Positions, final_norm
+from disco_mt.models.length import LengthPredictor
+from disco_mt.special import PAD
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """All that the decoder needs of the source. It depends on the source alone: computed once a sentence."""
+
+    cross: tuple[KeyValue, ...]  # keys and values of the source, one pair a decoder layer
+    visible: Tensor  # (batch, 1, src) bool
+    length_log_probs: Tensor | None  # (batch, classes); None in autoregressive models
+
+    def rows(self, index: Tensor) -> Encoded:
+        """The chosen sentences, in that order; repeats are allowed (one row a length candidate)."""
+        lengths = None if self.length_log_probs is None else self.length_log_probs[index]
+        return Encoded(tuple(layer.rows(index) for layer in self.cross), self.visible[index], lengths)
+
+
+class Encoder(nn.Module):
+    """Word + position vectors through the layers; the slot in front, if any, comes out as length scores."""
+
+    def __init__(self, config: ModelConfig, with_length: bool) -> None:
+        super().__init__()
+        self.words = nn.Embedding(config.source_vocabulary, config.width)
+        self.positions = Positions(config.max_source, config.width, config.positions == "learned")
+        self.length = LengthPredictor(config.length_classes, config.width) if with_length else None
+        self.dropout = nn.Dropout(config.dropout)
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder.layers))
+        self.norm = final_norm(config)
+
+    def forward(self, source: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """source: (batch, src) -> memory (batch, src, width), visible (batch, 1, src), length log-probs."""
+        real = source != PAD
+        x = self.words(source) + self.positions(source.shape[1])
+        if self.length is not None:
+            x = torch.cat([self.length.slot(len(x)), x], dim=1)
+            real = torch.cat([real.new_ones(len(real), 1), real], dim=1)
+        x = self.dropout(x)
+        for layer in self.layers:
+            x = layer(x, real[:, None])
+        x = self.norm(x)
+        if self.length is None:
+            return x, real[:, None], None
+        return x[:, 1:], real[:, None, 1:], self.length.log_probs(x[:, 0])

@@ -1,0 +1,21 @@
+"""What the DisCo objectives share: given who sees whom, predict every word and the length."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from disco_mt import context
+from disco_mt.batch import Batch
+from disco_mt.models.base import TranslationModel
+from disco_mt.models.disco import DisCo
+from disco_mt.objectives.losses import Losses, with_length, word_loss
+
+
+def visible_loss(model: TranslationModel, batch: Batch, visible: Tensor, smoothing: float) -> Losses:
+    """visible: (batch, tgt, tgt). Sum over all words of the smoothed NLL, plus the length's."""
+    if not isinstance(model, DisCo):
+        raise TypeError(f"this objective trains disco models, not {model.config.kind}")
+    words, _ = context.words_and_eos(batch.target)
+    encoded = model.encode(batch.source)
+    hidden = model.decode(batch.target, visible, encoded)
+    return with_length(word_loss(model, hidden, batch.target, words, smoothing), encoded, batch.target)
