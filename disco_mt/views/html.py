@@ -1,0 +1,55 @@
+"""A trace as one self-contained page: no outside resource, no build step, light and dark.
+
+The page is assets/trace.html with assets/trace.css and assets/trace.js set in, and the trace as a JSON block
+that the script turns into elements (always by textContent, so no text can become markup).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+
+from disco_mt.views.view import TraceView, to_data, visible
+
+
+def render_html(source: str, traces: Sequence[TraceView]) -> str:
+    """The page for one source sentence and one or more strategies."""
+    script = asset("trace.js")
+    parts = {
+        "{{policy}}": f"default-src 'none'; style-src 'unsafe-inline'; script-src '{_integrity(script)}'",
+        "{{title}}": escape(visible(source)),
+        "{{style}}": asset("trace.css"),
+        "{{data}}": json_block(to_data(source, traces)),
+        "{{script}}": script,
+    }
+    return _fill(asset("trace.html"), parts)
+
+
+def asset(name: str) -> str:
+    """A file of the page, as it lies in the package."""
+    return (files("disco_mt.views") / "assets" / name).read_text(encoding="utf-8")
+
+
+def json_block(data: object) -> str:
+    """JSON that cannot end its <script> element or open a comment in it, whatever the text is."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _integrity(script: str) -> str:
+    """The script's hash for the Content-Security-Policy: this script runs, and no other."""
+    digest = hashlib.sha256(script.encode("utf-8")).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
+
+
+def _fill(template: str, parts: dict[str, str]) -> str:
+    """One pass from left to right: what is set in is never searched again for another place."""
+    page = []
+    for name, text in parts.items():
+        before, template = template.split(name, 1)
+        page += [before, text]
+    return "".join([*page, template])

@@ -1,0 +1,141 @@
+"""What every view shows of a trace, and the few questions that all of them ask."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from disco_mt.decoding.translation import CandidatePass, Trace
+from disco_mt.errors import UserError
+
+
+@dataclass(frozen=True)
+class TraceView:
+    """One strategy's way to its translation."""
+
+    strategy: str  # the label, such as "easy-first"
+    trace: Trace[str]
+    text: str  # the final translation
+    steps: int
+    pieces: Mapping[str, str] = field(default_factory=dict)  # token -> readable form, where they differ
+    milliseconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word of one pass, with all that a view may show of it."""
+
+    text: str
+    probability: float
+    changed: bool  # another word than in the pass before
+    predicted: bool  # False: mask-predict kept it from an earlier pass
+    chosen: bool  # stands at the position that was asked for
+    observed: bool  # seen by the chosen position in the *next* pass, which reads the words of this one
+
+
+def candidate_passes(view: TraceView, candidate: int | None = None) -> list[CandidatePass[str]]:
+    """All passes of one length candidate; by default of the one that won."""
+    if not view.trace.passes:
+        return []
+    index = view.trace.winners[-1] if candidate is None else candidate
+    if not 0 <= index < len(view.trace.lengths):
+        raise UserError(
+            f"candidate must be between 0 and {len(view.trace.lengths) - 1} for {view.strategy}, got {index}"
+        )
+    return [candidates[index] for candidates in view.trace.passes]
+
+
+def words_by_pass(view: TraceView, candidate: int | None, position: int | None) -> list[list[Word]]:
+    """The words of each pass, and which of them the chosen position (from 0) saw."""
+    passes = candidate_passes(view, candidate)
+    if position is not None and passes and not 0 <= position < len(passes[0].tokens):
+        raise UserError(
+            f"position must be between 0 and {len(passes[0].tokens) - 1} for {view.strategy}, got {position}"
+        )
+    return [_words(view, passes, index, position) for index in range(len(passes))]
+
+
+def _words(
+    view: TraceView, passes: Sequence[CandidatePass[str]], index: int, position: int | None
+) -> list[Word]:
+    this, following = passes[index], passes[index + 1] if index + 1 < len(passes) else None
+    seen: tuple[int, ...] = ()
+    if position is not None and following is not None and following.predicted[position]:
+        seen = following.observed[position]
+    changed = changed_words(passes[index - 1] if index else None, this)
+    return [
+        Word(
+            text=piece(view, token),
+            probability=this.probabilities[n],
+            changed=changed[n],
+            predicted=this.predicted[n],
+            chosen=n == position,
+            observed=n in seen,
+        )
+        for n, token in enumerate(this.tokens)
+    ]
+
+
+def changed_words(before: CandidatePass[str] | None, after: CandidatePass[str]) -> list[bool]:
+    """Where a pass chose another word. In the first pass every word is new, so none is marked."""
+    if before is None:
+        return [False] * len(after.tokens)
+    return [old != new for old, new in zip(before.tokens, after.tokens, strict=True)]
+
+
+def piece(view: TraceView, token: str) -> str:
+    """How a token is shown: never empty, never with characters that steer a terminal or break XML."""
+    return visible(view.pieces.get(token, token)).strip() or "␣"
+
+
+def visible(text: str) -> str:
+    """`text` with control characters, lone surrogates and non-characters replaced by U+FFFD."""
+    return "".join("\ufffd" if _is_unsafe(character) else character for character in text)
+
+
+def _is_unsafe(character: str) -> bool:
+    return unicodedata.category(character) in ("Cc", "Cs") or ord(character) & 0xFFFE == 0xFFFE
+
+
+def reads_right_to_left(text: str) -> bool:
+    """By its first letter, as `dir="auto"` does."""
+    strong = (unicodedata.bidirectional(character) for character in text)
+    return next((kind != "L" for kind in strong if kind in ("L", "R", "AL")), False)
+
+
+def facts(view: TraceView) -> str:
+    """'3 steps · 41 ms'"""
+    steps = f"{view.steps} step" if view.steps == 1 else f"{view.steps} steps"
+    return steps if view.milliseconds is None else f"{steps} · {view.milliseconds:.0f} ms"
+
+
+def to_data(source: str, views: Sequence[TraceView]) -> dict[str, Any]:
+    """Everything the page shows, as JSON values. The page's script reads exactly this."""
+    return {"version": 1, "source": visible(source), "traces": [_trace_data(view) for view in views]}
+
+
+def _trace_data(view: TraceView) -> dict[str, Any]:
+    trace = view.trace
+    return {
+        "strategy": visible(view.strategy),
+        "text": visible(view.text),
+        "direction": "rtl" if reads_right_to_left(view.text) else "ltr",  # of the words in every pass
+        "steps": view.steps,
+        "milliseconds": view.milliseconds,
+        "lengths": trace.lengths,
+        "lengthLogProbabilities": [round(value, 4) for value in trace.length_log_probabilities],
+        "winners": trace.winners,
+        "passes": [[_pass_data(view, candidate) for candidate in row] for row in trace.passes],
+    }
+
+
+def _pass_data(view: TraceView, candidate: CandidatePass[str]) -> dict[str, Any]:
+    return {
+        "words": [piece(view, token) for token in candidate.tokens],
+        "probabilities": [round(value, 4) for value in candidate.probabilities],
+        "observed": candidate.observed,
+        "predicted": candidate.predicted,
+        "score": round(candidate.score, 4),
+    }
