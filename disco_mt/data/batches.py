@@ -43,23 +43,24 @@ def collate(split: Split, indices: Indices) -> Batch:
 
 
 def _by_length(source_lengths: Lengths, target_lengths: Lengths) -> Indices:
-    """Stable order by target length, and within one target length by source length.
+    """Stable order by the longer side, and among equals by how much longer one side is than the other.
 
-    The inner order runs upwards and downwards in turn: where one target length meets the next, the source
-    lengths meet too, and a batch that spans the two is padded little.
+    The inner order runs upwards and downwards in turn: where one length meets the next, the differences meet
+    too, and a batch that spans the two is padded little.
     """
-    inner = np.where(target_lengths % 2 == 0, source_lengths, -source_lengths)
-    return np.lexsort((inner, target_lengths))
+    longer = np.maximum(source_lengths, target_lengths)
+    difference = source_lengths - target_lengths
+    return np.lexsort((np.where(longer % 2 == 0, difference, -difference), longer))
 
 
 def _cuts(widths: Lengths, max_tokens: int) -> list[int]:
-    """Where to cut the ordered pairs so that each batch takes as many as the budget allows."""
+    """Where to cut the pairs, ordered by width, so that each batch takes as many as the budget allows."""
     cuts: list[int] = []
     start = 0
     while True:
-        # No batch can hold more pairs than its first one allows; within these, the width only grows.
-        window = np.maximum.accumulate(widths[start : start + max_tokens // int(widths[start])])
-        cells = window.astype(np.int64) * np.arange(1, len(window) + 1)
+        # No batch can hold more pairs than its first and least wide one allows; its last is the widest.
+        window = widths[start : start + max_tokens // int(widths[start])].astype(np.int64)
+        cells = window * np.arange(1, len(window) + 1)
         start += int(np.searchsorted(cells, max_tokens, side="right"))
         if start >= len(widths):
             return cuts

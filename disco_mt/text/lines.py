@@ -7,6 +7,7 @@ a corpus would shift every later line against its translation, so the rule is ke
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import BinaryIO
 from disco_mt.errors import UserError
 
 BYTE_ORDER_MARK = "\ufeff"
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -41,6 +43,11 @@ def split_lines(text: str) -> list[str]:
 def one_line(text: str) -> str:
     """`text` fit to be written as one line: line breaks that a model may have produced become spaces."""
     return text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
+
+
+def well_formed(text: str) -> str:
+    """`text` with U+FFFD for lone surrogates: no characters, but JSON and file names can bring them in."""
+    return _SURROGATES.sub("\ufffd", text)
 
 
 def _open(path: Path) -> BinaryIO | gzip.GzipFile:

@@ -7,7 +7,6 @@ spells a special token ("</s>") is encoded like any other text: special ids neve
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 from disco_mt.errors import UserError
 from disco_mt.files import write_text
 from disco_mt.special import NUM_SPECIAL, SPECIAL_TOKENS, UNK
+from disco_mt.text.lines import well_formed
 from disco_mt.text.moses import Processing, from_words, to_words
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ MINIMUM_BPE_SIZE = 256 + NUM_SPECIAL  # every byte is a token, so nothing is eve
 
 # Letters keep their marks, every digit stands alone, punctuation is apart; each with the space before it.
 _PIECES = r" ?[\p{L}\p{M}]+| ?\p{N}| ?[^\s\p{L}\p{M}\p{N}]+|\s+"
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """`encode` of many texts, on all cores."""
-        words = [to_words(_SURROGATES.sub("\ufffd", text), self.language, self.processing) for text in texts]
+        words = [to_words(well_formed(text), self.language, self.processing) for text in texts]
         batch = [encoding.ids for encoding in self.backend.encode_batch_fast(words, add_special_tokens=False)]
         if self.processing != "pretokenized":
             return batch
@@ -147,7 +146,7 @@ def _learn_bpe(words: Iterable[str], vocabulary_size: int) -> Backend:
         show_progress=False,
     )
     backend = _byte_level(BPE())
-    backend.train_from_iterator((_SURROGATES.sub("\ufffd", line) for line in words), trainer)
+    backend.train_from_iterator((well_formed(line) for line in words), trainer)
     return _without_added_tokens(backend)
 
 

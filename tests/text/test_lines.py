@@ -50,7 +50,7 @@ def test_a_string_and_a_file_have_the_same_lines(tmp_path_factory: pytest.TempPa
 
 def test_gzip_by_suffix(tmp_path: Path) -> None:
     path = tmp_path / "text.gz"
-    path.write_bytes(gzip.compress("eins\r\nzwei\n".encode()))
+    path.write_bytes(gzip.compress(b"eins\r\nzwei\n"))
     assert list(read_lines(path)) == ["eins", "zwei"]
 
 
