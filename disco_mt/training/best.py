@@ -1,0 +1,55 @@
+"""The models with the best dev BLEU, each a whole model directory: RUN/best/step-00001234/."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from disco_mt.data.dataset import Dataset
+from disco_mt.files import atomic_directory
+from disco_mt.models.base import TranslationModel
+from disco_mt.models.directory import save_model
+from disco_mt.training.checkpoints import step_directories, step_name, sync, writing
+from disco_mt.training.dev import Scored
+
+BEST = "best"
+
+
+def save_best(
+    run: Path, model: TranslationModel, dataset: Dataset, scored: Scored, recipe: dict[str, Any]
+) -> None:
+    """Write a model directory with its dev score."""
+    path = run / BEST / step_name(scored.step)
+    with writing(path), atomic_directory(path) as directory:
+        description = dataset.text.save(directory)
+        extra = {"step": scored.step, "epoch": scored.epoch, "dev": asdict(scored.score), "recipe": recipe}
+        about = (
+            f"After {scored.step:,} updates (epoch {scored.epoch}) it scores {scored.score.bleu:.2f} BLEU on "
+            f"the dev set, in {scored.score.steps:.2f} decoder passes a sentence on average."
+        )
+        save_model(directory, model, description, card(model, description, about), extra)
+        sync(directory)
+
+
+def remove_others(run: Path, keep: Sequence[Scored]) -> None:
+    """Delete the models that are no longer among the best. Comes after the checkpoint that says so."""
+    names = {step_name(scored.step) for scored in keep}
+    for path in step_directories(run / BEST):
+        if path.name not in names:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def card(model: TranslationModel, text: dict[str, Any], about: str) -> str:
+    """A model card with the header that model hubs read."""
+    source, target = text["source"]["language"], text["target"]["language"]
+    config = model.config
+    return (
+        f"---\nlanguage:\n- {source}\n- {target}\nlibrary_name: disco-mt\npipeline_tag: translation\n---\n\n"
+        f"# {config.kind} {source}-{target}\n\n{about}\n\n"
+        f"{config.encoder.layers} encoder and {config.decoder.layers} decoder layers, width {config.width}, "
+        f"{model.count_parameters():,} parameters. The recipe stands in config.json.\n\n"
+        f'    disco translate --model . "..."\n'
+    )

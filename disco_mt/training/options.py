@@ -1,0 +1,71 @@
+"""How a model is trained: one frozen dataclass, the paper's numbers by default."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from disco_mt.errors import UserError
+from disco_mt.settings import at_least
+
+# What may differ when a run goes on: none of these changes a weight, only when to stop and what to keep.
+MAY_CHANGE = frozenset({"max_steps", "max_epochs", "patience", "save_every", "log_every", "keep_best"})
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """The paper trained with 128K tokens an update for 300K updates; these are its settings."""
+
+    seed: int = 1
+    """Everything random follows from it: first weights, order of the data, contexts, dropout."""
+    batch_tokens: int = 128_000
+    """Tokens an update (the longer side of each batch, padding included), reached by accumulation."""
+    max_tokens: int = 8_192
+    """Tokens of one batch that goes through the model at once: as many as fit in memory."""
+    max_steps: int = 300_000
+    """Updates after which training ends."""
+    max_epochs: int = 0
+    """Passes over the data after which training ends; 0 = no limit."""
+    learning_rate: float = 5e-4
+    """The peak, reached at the end of the warm-up."""
+    warmup_steps: int = 10_000
+    """Updates of linear warm-up; then the rate falls with the inverse square root of the step."""
+    weight_decay: float = 0.01
+    """Decoupled from the gradient (AdamW), on all parameters."""
+    adam_beta1: float = 0.9
+    adam_beta2: float = 0.999
+    adam_epsilon: float = 1e-6
+    clip_norm: float = 25.0
+    """Longest gradient, over all parameters together."""
+    label_smoothing: float = 0.1
+    keep_best: int = 5
+    """How many of the models with the best dev BLEU are kept."""
+    save_every: int = 1000
+    """Updates between two checkpoints; one is saved after each dev score and at the end, too."""
+    dev_every: int = 0
+    """Updates between two dev scores; 0 = at the end of each epoch. The last update is always scored."""
+    patience: int = 0
+    """Dev scores without improvement after which training ends; 0 = never."""
+    log_every: int = 100
+    """Updates between two lines of the log."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_tokens", "max_steps", "warmup_steps", "keep_best", "save_every", "log_every"):
+            at_least(f"training.{name}", getattr(self, name), 1)
+        for name in ("seed", "max_epochs", "weight_decay", "dev_every", "patience"):
+            at_least(f"training.{name}", getattr(self, name), 0)
+        for name in ("learning_rate", "adam_epsilon", "clip_norm"):
+            if not getattr(self, name) > 0:
+                raise UserError(f"training.{name} must be above 0, got {getattr(self, name)}")
+        for name in ("adam_beta1", "adam_beta2", "label_smoothing"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UserError(f"training.{name} must be at least 0 and below 1, got {getattr(self, name)}")
+        if self.batch_tokens < self.max_tokens:
+            raise UserError(
+                f"training.batch_tokens must be at least max_tokens, got {self.batch_tokens} tokens an "
+                f"update but {self.max_tokens} at once; lower max_tokens too"
+            )
+
+    def decisive(self) -> dict[str, Any]:
+        """The options that the weights depend on: a resumed run must have the same."""
+        return {name: value for name, value in asdict(self).items() if name not in MAY_CHANGE}

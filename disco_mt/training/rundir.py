@@ -1,0 +1,87 @@
+"""The run directory: run.json says what is run and with what, log.jsonl what happened, a JSON object a line.
+
+RUN/run.json  RUN/log.jsonl  RUN/checkpoints/  RUN/best/
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from disco_mt.errors import UserError
+from disco_mt.files import write_text
+from disco_mt.training.best import BEST
+from disco_mt.training.checkpoints import CHECKPOINTS, remove_unfinished, writing
+from disco_mt.version import __version__
+
+FORMAT_VERSION = 1
+RUN, LOG = "run.json", "log.jsonl"
+
+
+def is_run(path: Path) -> bool:
+    """Has a training run been started here?"""
+    return (path / RUN).is_file()
+
+
+def check_new(run: Path) -> None:
+    """Refuse a directory that is taken. An empty one is as good as none, and makes way."""
+    if is_run(run):
+        raise UserError(f"{run} already has a training run; go on with --resume, or choose another directory")
+    if run.is_dir() and not any(run.iterdir()):
+        run.rmdir()
+    if run.exists():
+        raise UserError(f"{run} already exists and is not a training run; choose another directory")
+
+
+def check_existing(run: Path) -> None:
+    """Refuse to resume where nothing was started."""
+    if not is_run(run):
+        raise UserError(f"{run} has no training run to resume ({RUN} is missing); start it without --resume")
+
+
+def write_run(run: Path, recipe: dict[str, Any]) -> None:
+    """The resolved recipe, and the versions of what runs it."""
+    versions = {
+        "disco_mt": __version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+    content = {"format_version": FORMAT_VERSION, "recipe": recipe, "versions": versions}
+    with writing(run / RUN):
+        write_text(run / RUN, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def sweep(run: Path) -> None:
+    """Remove what a killed process left half-written."""
+    for folder in (run / CHECKPOINTS, run / BEST):
+        remove_unfinished(folder)
+    for name in (RUN, LOG):
+        for path in run.glob(f".{name}.*"):
+            path.unlink(missing_ok=True)
+
+
+def log(run: Path, entry: dict[str, Any]) -> None:
+    """Append one line."""
+    with writing(run / LOG), (run / LOG).open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(entry) + "\n")
+
+
+def read_log(run: Path) -> list[dict[str, Any]]:
+    """The lines, without one that a kill cut short."""
+    if not (run / LOG).exists():
+        return []
+    lines = (run / LOG).read_text(encoding="utf-8", errors="replace").split("\n")
+    return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+
+
+def cut_log(run: Path, step: int) -> None:
+    """Take back what came after `step` (it will come again) and the notice that the run had ended."""
+    kept = [entry for entry in read_log(run) if entry["step"] <= step and entry["kind"] != "end"]
+    with writing(run / LOG):
+        write_text(run / LOG, "".join(json.dumps(entry) + "\n" for entry in kept))
