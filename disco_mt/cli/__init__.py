@@ -1,0 +1,70 @@
+"""The command line: one verb, one function. A verb's module is imported only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+
+from disco_mt.errors import UserError
+from disco_mt.version import __version__
+
+VERBS = {
+    "prepare": "parallel text files -> a dataset directory",
+    "train": "a recipe and a dataset -> a trained model",
+    "translate": "text in, translation out",
+    "evaluate": "score a model: BLEU, chrF, steps",
+    "import-fairseq": "the authors' checkpoint -> a model directory",
+    "info": "versions, threads, device, models found",
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one verb. Returns the exit code: 0, or 2 for a user's mistake."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_overview())
+        return 0 if arguments else 2
+    if arguments[0] == "--version":
+        print(f"disco {__version__}")
+        return 0
+    if arguments[0] not in VERBS:
+        return _complain(f"unknown verb {arguments[0]!r}; there are: {', '.join(VERBS)}")
+    return _run(arguments[0], arguments[1:])
+
+
+def _run(verb: str, arguments: list[str]) -> int:
+    try:
+        return _command(verb)(arguments)
+    except UserError as error:
+        return _complain(str(error))
+    except KeyboardInterrupt:
+        print("disco: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output has gone (`| head`): not our mistake
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _command(verb: str) -> Callable[[list[str]], int]:
+    module = importlib.import_module(f"disco_mt.cli.{verb.replace('-', '_')}")
+    command: Callable[[list[str]], int] = module.main
+    return command
+
+
+def _complain(message: str) -> int:
+    print(f"disco: error: {message}", file=sys.stderr)
+    return 2
+
+
+def _overview() -> str:
+    verbs = "\n".join(f"  disco {verb:<16}{help_}" for verb, help_ in VERBS.items())
+    return (
+        "Disco translates every word of a sentence at once "
+        "(DisCo transformer, parallel easy-first).\n\n"
+        f"{verbs}\n\n"
+        "  disco VERB --help   options of a verb, with examples\n"
+        "  disco --version\n\n"
+        'Try: disco translate "How are you?"'
+    )

@@ -47,13 +47,14 @@ class Recorder:
         scores = candidates.scores(now.log_probs)
         for b in done.nonzero()[:, 0].tolist():
             k, sentence = int(winner[b]), int(candidates.sentences[b])
-            row, length = b * candidates.beam + k, int(candidates.lengths[b, k])
+            finals = _final_words(candidates, now, b)
             self.finished[sentence] = Hypothesis(
-                tuple(now.ids[row, :length].tolist()),
-                tuple(now.log_probs[row, :length].exp().tolist()),
+                finals[k],
+                tuple(now.log_probs[b * candidates.beam + k, : len(finals[k])].exp().tolist()),
                 float(scores[b, k]),
                 steps,
                 self._trace(candidates, b, sentence),
+                candidates=finals,
             )
 
     def _trace(self, candidates: Candidates, b: int, sentence: int) -> Trace[int] | None:
@@ -66,6 +67,13 @@ class Recorder:
     def results(self) -> list[Hypothesis[int]]:
         """One hypothesis a sentence, in the order of the batch."""
         return [self.finished[sentence] for sentence in range(self.size)]
+
+
+def _final_words(candidates: Candidates, now: BestWords, b: int) -> tuple[tuple[int, ...], ...]:
+    rows = now.ids[b * candidates.beam : (b + 1) * candidates.beam].tolist()
+    return tuple(
+        tuple(row[:length]) for row, length in zip(rows, candidates.lengths[b].tolist(), strict=True)
+    )
 
 
 def _candidate_pass(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 Token = TypeVar("Token", int, str)  # ids inside the decoders, strings once translator.py has named them
@@ -39,10 +39,15 @@ class Hypothesis(Generic[Token]):
     score: float
     steps: int  # sequential decoder passes, the paper's "Step"
     trace: Trace[Token] | None = None
+    candidates: tuple[tuple[Token, ...], ...] = field(default=(), kw_only=True)
+    """The last state of every length candidate, for rescoring; likeliest length first."""
 
 
 @dataclass(frozen=True)
 class Translation(Hypothesis[str]):
-    """One finished sentence as a person wants it."""
+    """One finished text as a person wants it."""
 
     text: str = ""
+    pieces: tuple[str, ...] = ()  # the tokens as they read, each with the space before it
+    parts: tuple[Translation, ...] = ()  # one a sentence, where the text was split
+    refused: str = ""  # why there is no translation

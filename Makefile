@@ -1,0 +1,36 @@
+# make demo and make test do everything from a fresh clone: set-up into .venv, then the work.
+PYTHON ?= python3
+BIN := .venv/bin
+SETUP := .venv/.installed
+
+.PHONY: demo test test-slow check bench setup clean
+
+setup: $(SETUP)
+
+$(SETUP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench,zh]'
+	touch $(SETUP)
+
+demo: $(SETUP)
+	$(BIN)/disco demo
+
+test: $(SETUP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+# Long fault and load tests: killed runs, millions of sentences.
+test-slow: $(SETUP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --override-ini addopts='-q --strict-markers' tests/slow
+
+check: $(SETUP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(SETUP)
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv build dist *.egg-info

@@ -1,0 +1,53 @@
+"""What several verbs share: reading options with tyro, threads, reading and writing lines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+import tyro
+
+from disco_mt.errors import UserError
+from disco_mt.files import atomic_file
+from disco_mt.text.lines import read_lines, split_lines
+
+Result = TypeVar("Result")
+
+
+def call(function: Callable[..., Result], verb: str, arguments: list[str]) -> Result:
+    """Call a verb's function with options from the command line; its docstring is the help text."""
+    return tyro.cli(function, prog=f"disco {verb}", args=arguments, config=(tyro.conf.OmitArgPrefixes,))
+
+
+def use_threads(threads: int) -> None:
+    """Limit torch to so many threads; 0 leaves its own choice."""
+    if threads < 0:
+        raise UserError(f"--threads must be at least 0, got {threads}")
+    if threads:
+        import torch
+
+        torch.set_num_threads(threads)
+
+
+def input_lines(path: Path | None) -> list[str]:
+    """Lines of a file, or of standard input (None or -)."""
+    if path is not None and str(path) != "-":
+        return list(read_lines(path))
+    try:
+        return split_lines(sys.stdin.buffer.read().decode("utf-8"))
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise UserError(f"standard input, line {line}: not valid UTF-8") from None
+
+
+def write_lines(lines: Iterable[str], path: Path | None) -> None:
+    """Lines to a file (atomically) or to standard output."""
+    if path is None:
+        for line in lines:
+            sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
+        sys.stdout.buffer.flush()
+        return
+    with atomic_file(path) as temporary, temporary.open("wb") as stream:
+        stream.writelines(line.encode("utf-8") + b"\n" for line in lines)

@@ -1,0 +1,132 @@
+"""disco translate: text in, translation out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from disco_mt.cli.common import call, input_lines, use_threads, write_lines
+from disco_mt.data.progress import stage
+from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.decoding.translation import Trace, Translation
+from disco_mt.errors import UserError
+from disco_mt.files import refuse_existing
+from disco_mt.translator import BATCH_TOKENS, DEFAULT_MODEL, Translator
+
+
+def translate(
+    text: Annotated[tuple[str, ...], tyro.conf.Positional] = (),
+    model: str = DEFAULT_MODEL,
+    input_: Annotated[Path | None, tyro.conf.arg(name="input")] = None,
+    output: Path | None = None,
+    decoding: DecodingOptions = DecodingOptions(),  # noqa: B008
+    split: bool | None = None,
+    long: Literal["split", "refuse"] = "split",
+    tokens: bool = False,
+    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
+    batch_tokens: int = BATCH_TOKENS,
+    device: str = "cpu",
+    threads: int = 0,
+    quiet: bool = False,
+) -> int:
+    """Translate text, a file or standard input, one line in, one line out.
+
+    disco translate "How long have you lived here?"
+
+    disco translate --model my-model --input news.en --output news.de
+
+    disco translate --strategy mask-predict --iterations 4 < news.en
+
+    Args:
+        text: Texts to translate; without any, lines are read from --input or standard input.
+        model: A shipped model, a model directory, or the id of a model on the hub.
+        input_: File to translate, plain or .gz; "-" is standard input.
+        output: File to write; it must not exist yet. Default: standard output.
+        split: Split texts into sentences first. Default: yes for texts given as arguments, no for files.
+        long: A sentence longer than the model reads is split into pieces or refused by name.
+        tokens: Lines are subword tokens separated by spaces, in and out.
+        json_: One JSON object a line: text, tokens, probabilities, score, steps; with --tokens also the
+            lengths tried and every pass.
+        batch_tokens: Padded source tokens that are decoded together; 1 is one sentence at a time.
+        device: cpu, cuda or mps.
+        threads: Threads to use; 0 leaves the choice to torch.
+        quiet: No progress bar.
+    """
+    if text and input_ is not None:
+        raise UserError("give texts as arguments or a file with --input, not both")
+    if output is not None:
+        refuse_existing(output)
+    use_threads(threads)
+    translator = Translator.from_pretrained(model, device)
+    lines = list(text) if text else input_lines(input_)
+    if tokens:
+        ids = [translator.text.source.ids(line.split()) for line in lines]
+        results = translator.translate_ids(ids, decoding, json_, batch_tokens)
+    else:
+        with stage("translating", len(lines), quiet or bool(text)) as advance:
+            results = translator.translate(
+                lines,
+                **asdict(decoding),
+                split=bool(text) if split is None else split,
+                long=long,
+                batch_tokens=batch_tokens,
+                progress=advance,
+            )
+    write_lines(_rendered(lines, results, tokens, json_), output)
+    return _report_refused(results)
+
+
+def main(arguments: list[str]) -> int:
+    """The verb."""
+    return call(translate, "translate", arguments)
+
+
+def _rendered(lines: list[str], results: list[Translation], tokens: bool, as_json: bool) -> list[str]:
+    if as_json:
+        pairs = zip(lines, results, strict=True)
+        return [json.dumps(as_dict(line, found), ensure_ascii=False) for line, found in pairs]
+    return [" ".join(found.tokens) if tokens else found.text for found in results]
+
+
+def as_dict(line: str, found: Translation) -> dict[str, Any]:
+    """One result as JSON shows it."""
+    shown: dict[str, Any] = {
+        "source": line,
+        "text": found.text,
+        "tokens": found.tokens,
+        "probabilities": found.probabilities,
+        "score": found.score,
+        "steps": found.steps,
+    }
+    if found.refused:
+        shown["refused"] = found.refused
+    if found.parts:
+        shown["sentences"] = [part.text for part in found.parts]
+    if found.trace is not None:
+        shown |= _trace(found.trace)
+    return shown
+
+
+def _trace(trace: Trace[str]) -> dict[str, Any]:
+    return {
+        "strategy": trace.strategy,
+        "lengths": trace.lengths,
+        "length_log_probabilities": trace.length_log_probabilities,
+        "passes": [
+            [{"tokens": c.tokens, "probabilities": c.probabilities, "score": c.score} for c in now]
+            for now in trace.passes
+        ],
+        "winners": trace.winners,
+    }
+
+
+def _report_refused(results: list[Translation]) -> int:
+    refused = [(number, found.refused) for number, found in enumerate(results, start=1) if found.refused]
+    for number, reason in refused:
+        print(f"disco: line {number} was left empty: {reason}; use --long split", file=sys.stderr)
+    return 2 if refused else 0

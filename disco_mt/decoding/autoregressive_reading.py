@@ -1,0 +1,69 @@
+"""A DisCo model read autoregressively: left to right, word by word, at each of its predicted lengths.
+
+The fixed point of `left_to_right` refinement, reached in N passes of one row each: keys and values are
+contextless, so those of a word are computed once, when it is known, and the row of no other word changes.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from disco_mt.decoding.length_beam import Candidates, length_candidates
+from disco_mt.decoding.record import Recorder
+from disco_mt.decoding.translation import Hypothesis
+from disco_mt.models.autoregressive import Past
+from disco_mt.models.base import BestWords
+from disco_mt.models.disco import DisCo
+from disco_mt.models.encoder import Encoded
+from disco_mt.special import EOS
+
+
+@torch.inference_mode()
+def read_autoregressively(
+    model: DisCo, source: Tensor, length_beam: int, length_weight: float = 0.0
+) -> list[Hypothesis[int]]:
+    """Greedy decoding at the K likeliest lengths; source: (batch, src).
+
+    The winner has the highest (sum_n log P(Y_n | Y_<n, X) + length_weight * log P(N | X)) / N. Its score, as
+    in every strategy with a length beam, is the mean log probability of its words.
+    """
+    candidates = length_candidates(model, model.encode(source), length_beam)
+    read = _read(model, candidates)
+    weighted = candidates.scores(read.log_probs) + length_weight * candidates.log_probs / candidates.lengths
+    recorder = Recorder("autoregressive", len(source), False)
+    passes = candidates.lengths.amax(dim=1)
+    for steps in sorted(set(passes.tolist())):
+        recorder.finish(candidates, passes == steps, read, weighted.argmax(dim=1), steps)
+    return recorder.results()
+
+
+def _read(model: DisCo, candidates: Candidates) -> BestWords:
+    """The words of every candidate; a candidate leaves the batch with its last word. (rows, tgt) each."""
+    encoded, past = candidates.encoded, Past(len(model.layers))
+    ids = candidates.blank()
+    log_probs = torch.zeros(ids.shape, dtype=model.output.weight.dtype, device=ids.device)
+    lengths = candidates.lengths.flatten()
+    rows = torch.arange(len(lengths), device=ids.device)
+    # The first key is EOS, the anchor, at its own place in each candidate; no row needs a mask after that.
+    newest = (model.words.weight[EOS] + model.positions.weight[lengths])[:, None]
+    for n in range(int(lengths.max())):
+        best = model.best_words(_next_position(model, newest, n, past, encoded))
+        ids[rows, n], log_probs[rows, n] = best
+        on = (lengths[rows] > n + 1).nonzero()[:, 0]
+        newest = model.embed(best.ids[on, None], start=n)
+        if len(on) < len(rows):
+            rows, encoded = rows[on], encoded.rows(on)
+            past.select(on)
+    return BestWords(ids, log_probs)
+
+
+def _next_position(model: DisCo, newest: Tensor, n: int, past: Past, encoded: Encoded) -> Tensor:
+    """Position n (from 0) seen from EOS and the words before it. newest: (rows, 1, width), the newest key."""
+    h = model.positions(1, start=n).expand_as(newest)
+    for place, (layer, source) in enumerate(zip(model.decoder_layers, encoded.cross, strict=True)):
+        keys = past.extend(place, layer.contextless_keys(newest))
+        h = layer(h, keys, None, source, encoded.visible)
+    past.length += 1
+    hidden: Tensor = model.norm(h)
+    return hidden[:, 0]

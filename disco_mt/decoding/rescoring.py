@@ -1,0 +1,146 @@
+"""Rescoring: the length candidates of one model, read and ranked by another in one parallel pass.
+
+The reader is an autoregressive model, or a DisCo model read autoregressively: the very one that made the
+candidates, if wanted. DisCo never predicts EOS, so its length predictor speaks for the length, with a weight
+that is tuned on dev.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import exp
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from disco_mt import context
+from disco_mt.decoding.translation import Hypothesis
+from disco_mt.errors import UserError
+from disco_mt.models.autoregressive import Autoregressive
+from disco_mt.models.disco import DisCo
+from disco_mt.models.encoder import Encoded
+from disco_mt.special import EOS, PAD
+
+Reader = Autoregressive | DisCo
+"""The models that can score a whole sentence from left to right in one pass (a CMLM cannot)."""
+Candidates = list[list[tuple[int, ...]]]
+"""The candidates of each sentence: words without EOS."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a reader thinks of one candidate. It does not hang on the weight: tuning reads only once."""
+
+    words: tuple[float, ...]  # log P(Y_n | Y_<n, X)
+    end: float  # log P(EOS | Y, X) of an autoregressive model, log P(N | X) of a DisCo model
+    ends: bool  # does the reader predict EOS?
+
+    def score(self, length_weight: float) -> float:
+        """Mean log probability: over words and EOS, or (words + length_weight * log P(N | X)) / N."""
+        if self.ends:
+            return (sum(self.words) + self.end) / (len(self.words) + 1)
+        if not self.words:
+            return float("-inf")  # no DisCo model makes an empty sentence
+        return (sum(self.words) + length_weight * self.end) / len(self.words)
+
+
+def score_candidates(
+    model: Reader, source: Tensor, candidates: Candidates, length_weight: float
+) -> list[list[float]]:
+    """The score of every candidate; source: (batch, src)."""
+    readings = read_candidates(model, source, candidates)
+    return [[reading.score(length_weight) for reading in sentence] for sentence in readings]
+
+
+def rescore(
+    model: Reader, source: Tensor, hypotheses: list[Hypothesis[int]], length_weight: float
+) -> list[Hypothesis[int]]:
+    """Let `model` choose among the candidates that another model left in its hypotheses."""
+    readings = read_candidates(model, source, [list(hypothesis.candidates) for hypothesis in hypotheses])
+    return pick(hypotheses, readings, length_weight)
+
+
+def pick(
+    hypotheses: list[Hypothesis[int]], readings: list[list[Reading]], length_weight: float
+) -> list[Hypothesis[int]]:
+    """The best candidate of each sentence, with the reader's probabilities and one step more.
+
+    Of equal scores the likelier length wins, as in the length beam.
+    """
+    return [
+        _best(hypothesis, read, length_weight) for hypothesis, read in zip(hypotheses, readings, strict=True)
+    ]
+
+
+def _best(hypothesis: Hypothesis[int], readings: list[Reading], length_weight: float) -> Hypothesis[int]:
+    scores = [reading.score(length_weight) for reading in readings]
+    score = max(scores)
+    k = scores.index(score)
+    return replace(
+        hypothesis,
+        tokens=hypothesis.candidates[k],
+        probabilities=tuple(map(exp, readings[k].words)),
+        score=score,
+        steps=hypothesis.steps + 1,
+    )
+
+
+@torch.inference_mode()
+def read_candidates(model: Reader, source: Tensor, candidates: Candidates) -> list[list[Reading]]:
+    """One decoder pass over all candidates of all sentences; source: (batch, src)."""
+    flat = [words for sentence in candidates for words in sentence]
+    _check_lengths(model, flat)
+    numbers = torch.tensor([len(sentence) for sentence in candidates], device=source.device)
+    sentences = torch.arange(len(numbers), device=source.device).repeat_interleave(numbers)
+    log_probs, ends = _read(model, _targets(flat).to(source.device), model.encode(source).rows(sentences))
+    readings = iter(
+        [
+            Reading(tuple(row[: len(words)]), end, isinstance(model, Autoregressive))
+            for words, row, end in zip(flat, log_probs.tolist(), ends.tolist(), strict=True)
+        ]
+    )
+    return [[next(readings) for _ in sentence] for sentence in candidates]
+
+
+def _read(model: Reader, target: Tensor, encoded: Encoded) -> tuple[Tensor, Tensor]:
+    """log P of the words (0 where there is none), (rows, tgt); and of the end, (rows,)."""
+    words, eos = context.words_and_eos(target)
+    if isinstance(model, Autoregressive):
+        hidden = model.decode(target, encoded)
+        ends = model.word_log_probs(hidden[eos], target[eos])
+    else:
+        assert encoded.length_log_probs is not None
+        hidden = model.decode(target, context.left_to_right(words, eos), encoded)
+        ends = encoded.length_log_probs.gather(1, words.sum(dim=1, keepdim=True) + 1)[:, 0]  # class N + 1
+    log_probs = torch.zeros(target.shape, dtype=hidden.dtype, device=target.device)
+    return log_probs.masked_scatter(words, model.word_log_probs(hidden[words], target[words])), ends
+
+
+def _targets(candidates: list[tuple[int, ...]]) -> Tensor:
+    """Words, EOS and padding: (candidates, longest + 1)."""
+    width = max(map(len, candidates)) + 1
+    return torch.tensor([[*words, EOS, *[PAD] * (width - 1 - len(words))] for words in candidates])
+
+
+def _check_lengths(model: Reader, candidates: list[tuple[int, ...]]) -> None:
+    longest, limit = max(map(len, candidates)), model.config.longest_target
+    if longest > limit:
+        raise UserError(
+            f"a candidate has {longest} words, but the rescoring model reads {limit} at most; "
+            "rescore with a model of larger max_target and length_classes"
+        )
+
+
+def check_same_vocabulary(text: dict[str, Any], other: dict[str, Any]) -> None:
+    """Refuse to rescore across vocabularies: compares the "text" of two model directories' config.json."""
+    for side in ("source", "target"):
+        for key in ("language", "sha256"):
+            expected, found = text[side][key], other[side][key]
+            if expected != found:
+                name = "language" if key == "language" else "tokenizer (by its SHA-256)"
+                raise UserError(
+                    f"the rescoring model must share languages and tokenizers with the model it rescores, "
+                    f"but the {side} {name} is {expected} in one and {found} in the other; "
+                    "train both models on one prepared dataset"
+                )

@@ -1,0 +1,260 @@
+"""The public face: load a model once, translate many texts.
+
+from disco_mt import Translator
+translator = Translator.from_pretrained("en-de")
+translator.translate(["How are you?"])[0].text
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from disco_mt.decoding.strategies import DecodingOptions, decode, strategy_for
+from disco_mt.decoding.translation import CandidatePass, Hypothesis, Trace, Translation
+from disco_mt.errors import UserError
+from disco_mt.models.base import TranslationModel
+from disco_mt.models.directory import Directory, load_weights, read_config
+from disco_mt.special import EOS, PAD
+from disco_mt.text.lines import one_line
+from disco_mt.text.pair import TextPair
+from disco_mt.text.sentences import split_sentences
+from disco_mt.text.tokenizer import Tokenizer
+
+PRETRAINED = Path(__file__).parent / "pretrained"
+DEFAULT_MODEL = "en-de"
+BATCH_TOKENS = 2048  # padded source tokens that are decoded together
+
+Long = Literal["split", "refuse"]
+Ids = list[int]
+
+
+@dataclass(frozen=True)
+class Translator:
+    """A model and its tokenizers."""
+
+    model: TranslationModel
+    text: TextPair
+    device: str = "cpu"
+
+    @staticmethod
+    def from_pretrained(name: str | Path = DEFAULT_MODEL, device: str = "cpu") -> Translator:
+        """`name`: a shipped model, a model directory, or the id of a model on the hub ("owner/model")."""
+        directory = read_config(find_model(name))
+        text = TextPair.load(directory.path, directory.text)
+        _check_vocabulary(directory, text)
+        return Translator(load_weights(directory).to(check_device(device)), text, device)
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        strategy: str = "",
+        iterations: int = 10,
+        length_beam: int = 5,
+        beam: int = 5,
+        length_penalty: float = 1.0,
+        split: bool = False,
+        long: Long = "split",
+        trace: bool = False,
+        batch_tokens: int = BATCH_TOKENS,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Translation]:
+        """One translation a text, in order; an empty text gives an empty translation.
+
+        split: cut each text into sentences first (they come back as `parts`).
+        long: a sentence longer than the model reads is cut up ("split") or comes back with `refused` set.
+        trace: keep every pass; sentences are then decoded one at a time.
+        batch_tokens: padded source tokens that are decoded together; 1: one sentence at a time.
+        progress: called with the number of sentences done since the last call.
+        """
+        options = DecodingOptions(strategy, iterations, length_beam, beam, length_penalty)
+        segments = [self._segments(text, split, long) for text in texts]
+        ids = [piece for pieces in segments if not isinstance(pieces, str) for piece in pieces]
+        done = iter(self.translate_ids(ids, options, trace, batch_tokens, progress))
+        return [
+            _empty(refused=pieces) if isinstance(pieces, str) else self._join([next(done) for _ in pieces])
+            for pieces in segments
+        ]
+
+    def translate_ids(
+        self,
+        sentences: Sequence[Ids],
+        options: DecodingOptions,
+        trace: bool = False,
+        batch_tokens: int = BATCH_TOKENS,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Translation]:
+        """Sentences as source ids without EOS, batched by length; results in the order given."""
+        strategy_for(self.model.config.kind, options.strategy)  # refuse before any work
+        results: dict[int, Translation] = {i: _empty() for i, ids in enumerate(sentences) if not ids}
+        # A trace shows what a lone sentence does to the last bit: batches round differently, and a tie of
+        # probabilities within rounding could then show another order.
+        for batch in _batches(sentences, 1 if trace else batch_tokens):
+            hypotheses = decode(self.model, self._tensor([sentences[i] for i in batch]), options, trace)
+            results |= {i: self._named(h) for i, h in zip(batch, hypotheses, strict=True)}
+            if progress is not None:
+                progress(len(batch))
+        return [results[i] for i in range(len(sentences))]
+
+    @cached_property
+    def longest_source(self) -> int:
+        """The most tokens of a sentence, EOS apart, that the model reads."""
+        return self.model.config.max_source - 1
+
+    def _segments(self, text: str, split: bool, long: Long) -> list[Ids] | str:
+        """What is translated one by one: sentences as ids. A string says why a text is refused."""
+        tokenizer = self.text.source
+        sentences = split_sentences(text, tokenizer.language) if split else [text]
+        pieces: list[Ids] = []
+        for ids in tokenizer.encode_batch(sentences):
+            if len(ids) <= self.longest_source:
+                pieces.append(ids)
+            elif long == "split":
+                pieces += _cut(ids, tokenizer, self.longest_source)
+            else:
+                return f"a sentence has {len(ids)} tokens, but the model reads at most {self.longest_source}"
+        return [ids for ids in pieces if ids]
+
+    def _tensor(self, sentences: list[Ids]) -> Tensor:
+        width = max(len(ids) for ids in sentences) + 1
+        rows = [[*ids, EOS, *[PAD] * (width - 1 - len(ids))] for ids in sentences]
+        return torch.tensor(rows, device=self.device)
+
+    def _named(self, found: Hypothesis[int]) -> Translation:
+        """Ids -> tokens and text."""
+        target = self.text.target
+        return Translation(
+            tuple(target.tokens(found.tokens)),
+            found.probabilities,
+            found.score,
+            found.steps,
+            None if found.trace is None else _named_trace(found.trace, target),
+            one_line(target.decode(found.tokens)),
+            tuple(target.pieces(found.tokens)),
+        )
+
+    def _join(self, parts: list[Translation]) -> Translation:
+        """Several sentences as one text: tokens end to end, score by token, steps added up."""
+        if len(parts) <= 1:
+            return parts[0] if parts else _empty()
+        space = "" if self.text.target.language in ("zh", "ja", "th") else " "
+        tokens = sum(len(part.tokens) for part in parts)
+        return Translation(
+            tuple(token for part in parts for token in part.tokens),
+            tuple(p for part in parts for p in part.probabilities),
+            sum(part.score * len(part.tokens) for part in parts) / max(1, tokens),
+            sum(part.steps for part in parts),
+            None,
+            space.join(part.text for part in parts),
+            tuple(piece for part in parts for piece in part.pieces),
+            tuple(parts),
+        )
+
+
+def find_model(name: str | Path) -> Path:
+    """The directory of a shipped model, a local one, or one fetched from the hub."""
+    path = Path(name)
+    if path.exists():
+        return path
+    if str(name) in shipped_models():
+        return PRETRAINED / str(name)
+    if str(name).count("/") == 1 and not str(name).startswith((".", "/", "~")):
+        return _from_hub(str(name))
+    shipped = ", ".join(shipped_models()) or "none"
+    raise UserError(
+        f"there is no model {str(name)!r}: neither a directory nor a shipped model (shipped: {shipped})"
+    )
+
+
+def shipped_models() -> list[str]:
+    """Names of the models inside the package."""
+    return sorted(path.parent.name for path in PRETRAINED.glob("*/config.json"))
+
+
+def check_device(device: str) -> str:
+    """The device, if this machine has it."""
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if device.split(":", maxsplit=1)[0] not in available:
+        raise UserError(f"device must be one of {', '.join(available)}; got {device!r}")
+    if not available[device.split(":", maxsplit=1)[0]]:
+        usable = ", ".join(name for name, there in available.items() if there)
+        raise UserError(f"device {device!r} is not available on this machine; there are: {usable}")
+    return device
+
+
+def _from_hub(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors", "*.md"]))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(
+            f"{name!r} is no directory here, and the model hub did not give it either ({reason})"
+        ) from None
+
+
+def _check_vocabulary(directory: Directory, text: TextPair) -> None:
+    sides = (
+        ("source", directory.model.source_vocabulary, text.source.vocabulary_size),
+        ("target", directory.model.target_vocabulary, text.target.vocabulary_size),
+    )
+    for side, rows, size in sides:
+        if rows != size:
+            raise UserError(
+                f"{directory.path}: the {side} tokenizer has {size} tokens, but the weights have {rows}; "
+                "it belongs to another model"
+            )
+
+
+def _cut(ids: Ids, tokenizer: Tokenizer, longest: int) -> list[Ids]:
+    """Pieces of at most `longest` tokens, cut before a word where one begins in the second half."""
+    pieces = []
+    while len(ids) > longest:
+        surfaces = tokenizer.pieces(ids[: longest + 1])
+        starts = [n for n in range(longest // 2, longest + 1) if surfaces[n].startswith(" ")]
+        end = max(1, starts[-1] if starts else longest)
+        pieces.append(ids[:end])
+        ids = ids[end:]
+    return [*pieces, ids]
+
+
+def _batches(sentences: Sequence[Ids], tokens: int) -> list[list[int]]:
+    """Places of the non-empty sentences, long ones first, at most `tokens` padded tokens together."""
+    batches: list[list[int]] = []
+    widest = 0
+    for place in sorted((i for i, ids in enumerate(sentences) if ids), key=lambda i: -len(sentences[i])):
+        if not batches or (len(batches[-1]) + 1) * widest > tokens:
+            batches.append([])
+            widest = len(sentences[place]) + 1
+        batches[-1].append(place)
+    return batches
+
+
+def _empty(refused: str = "") -> Translation:
+    return Translation((), (), 0.0, 0, refused=refused)
+
+
+def _named_trace(trace: Trace[int], target: Tokenizer) -> Trace[str]:
+    passes = tuple(tuple(_named_pass(candidate, target) for candidate in now) for now in trace.passes)
+    return Trace(trace.strategy, trace.lengths, trace.length_log_probabilities, passes, trace.winners)
+
+
+def _named_pass(candidate: CandidatePass[int], target: Tokenizer) -> CandidatePass[str]:
+    return CandidatePass(
+        tuple(target.tokens(candidate.tokens)),
+        candidate.probabilities,
+        candidate.observed,
+        candidate.predicted,
+        candidate.score,
+    )
+
+
+__all__ = ["Long", "Translator", "check_device", "find_model", "shipped_models"]
