@@ -30,6 +30,7 @@ from tiny import padded, random_sources
 Make = Callable[..., Any]
 
 
+@torch.inference_mode()
 def greedy_at(model: DisCo, source: list[int], length: int) -> tuple[list[int], list[float]]:
     """Y_n = argmax P(Y_n | Y_<n, X) at a given length, each word with a pass of its own."""
     words, log_probs = [MASK] * length, []
