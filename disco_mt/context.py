@@ -38,7 +38,7 @@ def by_order(order: Tensor, words: Tensor, eos: Tensor) -> Tensor:
 
 def easy_first_order(log_probs: Tensor, words: Tensor) -> Tensor:
     """Rank of each position by falling probability; ties: the earlier position first. (batch, tgt)."""
-    return _ranks(log_probs.masked_fill(~words, -torch.inf), descending=True)
+    return ranks(-log_probs, among=words)
 
 
 def left_to_right(words: Tensor, eos: Tensor) -> Tensor:
@@ -59,8 +59,7 @@ def all_but_itself(words: Tensor, eos: Tensor) -> Tensor:
 
 def permutation(keys: Tensor, words: Tensor, eos: Tensor) -> Tensor:
     """XLNet's objective: one random order a sentence. keys: (batch,) from `keyed.sentence_keys`."""
-    draws = integers(keys, words.shape[1]).masked_fill(~words, _LAST)
-    return by_order(_ranks(draws), words, eos)
+    return by_order(ranks(integers(keys, words.shape[1]), among=words), words, eos)
 
 
 def random(keys: Tensor, words: Tensor, eos: Tensor) -> Tensor:
@@ -72,21 +71,21 @@ def random(keys: Tensor, words: Tensor, eos: Tensor) -> Tensor:
     row_keys = integers(keys, size)  # (batch, query): one stream a position
     draws = integers(row_keys, size + 1)[..., 1:]  # (batch, query, key); the first draw is the number's
     itself = torch.eye(size, dtype=torch.bool, device=words.device)
-    hidden = itself | ~words[:, None, :]
+    others = words[:, None, :] & ~itself
     number = (uniform(row_keys, 1) * words.sum(1)[:, None, None]).long()  # (batch, query, 1) in 0..N-1
-    chosen = _ranks(draws.masked_fill(hidden, _LAST)) < number
-    return (chosen & ~hidden) | eos[:, None, :]
+    return (others & (ranks(draws, among=others) < number)) | eos[:, None, :]
 
 
-_LAST = torch.iinfo(torch.int64).max  # sorts behind every draw
+def ranks(values: Tensor, among: Tensor) -> Tensor:
+    """Distinct ranks from 0 by rising value along the last axis; of equal values the earlier comes first.
+
+    Places outside `among` (same shape) come last.
+    """
+    behind = torch.inf if values.is_floating_point() else torch.iinfo(values.dtype).max
+    places = values.masked_fill(~among, behind).argsort(dim=-1, stable=True)
+    counting = torch.arange(values.shape[-1], device=values.device).expand_as(places)
+    return torch.empty_like(places).scatter_(-1, places, counting)
 
 
 def _positions(words: Tensor) -> Tensor:
     return torch.arange(words.shape[1], device=words.device).expand_as(words)
-
-
-def _ranks(values: Tensor, descending: bool = False) -> Tensor:
-    """Distinct ranks along the last axis; of equal values the earlier gets the lower rank."""
-    places = values.argsort(dim=-1, descending=descending, stable=True)
-    counting = torch.arange(values.shape[-1], device=values.device).expand_as(places)
-    return torch.empty_like(places).scatter_(-1, places, counting)

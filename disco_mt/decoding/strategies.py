@@ -9,6 +9,7 @@ from torch import Tensor
 from disco_mt.decoding.beam_search import beam_search
 from disco_mt.decoding.easy_first import easy_first
 from disco_mt.decoding.mask_predict import mask_predict
+from disco_mt.decoding.other_orders import RULES, by_rule
 from disco_mt.decoding.translation import Hypothesis
 from disco_mt.errors import UserError
 from disco_mt.models.autoregressive import Autoregressive
@@ -18,7 +19,7 @@ from disco_mt.models.disco import DisCo
 from disco_mt.settings import at_least
 
 STRATEGIES: dict[str, tuple[str, ...]] = {
-    "disco": ("easy-first", "mask-predict"),
+    "disco": ("easy-first", "mask-predict", "left-to-right", "right-to-left", "all-but-itself"),
     "cmlm": ("mask-predict",),
     "autoregressive": ("beam", "greedy"),
 }
@@ -67,8 +68,10 @@ def decode(
     match model, strategy:
         case DisCo(), "easy-first":
             return easy_first(model, source, options.iterations, options.length_beam, trace)
-        case (DisCo() | CMLM()), "mask-predict":
+        case ((DisCo() | CMLM()), "mask-predict"):
             return mask_predict(model, source, options.iterations, options.length_beam, trace)
+        case DisCo(), rule if rule in RULES:
+            return by_rule(model, source, rule, options.iterations, options.length_beam, trace)
         case Autoregressive(), "beam":
             return beam_search(model, source, options.beam, options.length_penalty)
         case Autoregressive(), "greedy":

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from disco_mt.decoding.easy_first import easy_first
 from disco_mt.decoding.length_beam import best_lengths
 from disco_mt.decoding.mask_predict import mask_predict
+from disco_mt.decoding.other_orders import by_rule
 from disco_mt.decoding.translation import Hypothesis
 from disco_mt.models.base import TranslationModel
 from disco_mt.models.build import build_model
@@ -95,10 +96,28 @@ def test_fixed_point_within_n_plus_one_passes_is_the_sequential_result(seed: int
     assert list(found.tokens) == sequential
 
 
+@given(st.integers(0, 10_000), st.integers(1, 8))
+@settings(max_examples=25, deadline=None)
+def test_left_to_right_with_enough_passes_is_greedy_decoding_at_that_length(seed: int, length: int) -> None:
+    model = lively(build_model(tiny_config(length_classes=9), seed), seed)
+    (source,) = random_sources([length], seed)
+    with torch.inference_mode():
+        (found,) = by_rule(model, padded([source]), "left-to-right", iterations=20, length_beam=1)
+        greedy: list[int] = []
+        for n in range(len(found.tokens)):
+            rest = [MASK] * (len(found.tokens) - n)
+            greedy.append(word(model, source, greedy + rest, set(range(n)), n)[0])
+    assert list(found.tokens) == greedy
+    assert found.steps <= len(greedy) + 1
+
+
 DECODERS = {
     "easy-first": lambda model, source: easy_first(model, source, 6, 3),
     "easy-first, one pass": lambda model, source: easy_first(model, source, 1, 3),
     "mask-predict": lambda model, source: mask_predict(model, source, 4, 3),
+    "left-to-right": lambda model, source: by_rule(model, source, "left-to-right", 6, 3),
+    "right-to-left": lambda model, source: by_rule(model, source, "right-to-left", 6, 3),
+    "all-but-itself": lambda model, source: by_rule(model, source, "all-but-itself", 6, 3),
 }
 
 
