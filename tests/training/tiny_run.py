@@ -1,0 +1,155 @@
+"""A corpus and a DisCo so small that a run takes a fraction of a second.
+
+As a script it trains, so that tests can stop a real process: tiny_run.py RUN [resume] [die:FILE].
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+
+from disco_mt.data.dataset import Dataset, Side, Split
+from disco_mt.models.base import TranslationModel
+from disco_mt.models.build import build_model
+from disco_mt.models.config import ModelConfig, Stack
+from disco_mt.objectives.disco import disco
+from disco_mt.objectives.losses import Objective
+from disco_mt.special import NUM_SPECIAL, SPECIAL_TOKENS
+from disco_mt.text.pair import TextPair
+from disco_mt.text.tokenizer import Tokenizer
+from disco_mt.training.checkpoints import step_directories
+from disco_mt.training.dev import DevScore, Scorer
+from disco_mt.training.loop import train
+from disco_mt.training.options import TrainingOptions
+from disco_mt.training.rundir import read_log
+from disco_mt.training.session import TrainingResult
+
+VOCABULARY = 40
+RECIPE: dict[str, Any] = {"objective": "disco"}
+# 70 pairs make ten batches of 64 tokens, three an update: four updates an epoch, the last of one batch.
+OPTIONS = TrainingOptions(
+    batch_tokens=192,
+    max_tokens=64,
+    max_steps=11,
+    learning_rate=1e-2,
+    warmup_steps=4,
+    save_every=5,
+    log_every=3,
+)
+
+
+def dataset(directory: Path, pairs: int = 70) -> Dataset:
+    """Random words; the translation of a sentence is the sentence."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "dataset.json").write_text("{}")
+    random = np.random.default_rng(0)
+    lengths = random.integers(2, 12, pairs)
+    ids = random.integers(NUM_SPECIAL, VOCABULARY, lengths.sum()).astype(np.uint16)
+    side = Side(ids, np.concatenate([[0], lengths.cumsum()]))
+    words = [*SPECIAL_TOKENS, *(f"w{number}" for number in range(NUM_SPECIAL, VOCABULARY))]
+    text = TextPair(
+        Tokenizer.from_vocabulary(words, "en"), Tokenizer.from_vocabulary(words, "de"), joint=True
+    )
+    return Dataset(directory, text, {"train": Split(directory, "train", side, side)})
+
+
+def model(seed: int = 1, dropout: float = 0.1, width: int = 16) -> TranslationModel:
+    """Two layers in all, with dropout wherever there can be any."""
+    stack = Stack(layers=1, heads=2, hidden=32)
+    config = ModelConfig(
+        width=width,
+        encoder=stack,
+        decoder=stack,
+        dropout=dropout,
+        attention_dropout=dropout,
+        activation_dropout=dropout,
+        max_source=16,
+        max_target=16,
+        length_classes=16,
+        source_vocabulary=VOCABULARY,
+        target_vocabulary=VOCABULARY,
+    )
+    return build_model(config, seed)
+
+
+def score(model: TranslationModel) -> DevScore:
+    """Some number that depends on the weights; it draws random numbers, which must not matter."""
+    torch.rand(3)
+    return DevScore(bleu=float(model.output.weight.sum()) % 50, steps=2.5, seconds=0.1)
+
+
+OBJECTIVE: Objective = partial(disco, smoothing=0.1)
+
+
+def go(
+    run: Path,
+    options: TrainingOptions = OPTIONS,
+    objective: Objective = OBJECTIVE,
+    scorer: Scorer = score,
+    resume: bool = False,
+    recipe: dict[str, Any] = RECIPE,
+    trained: TranslationModel | None = None,
+) -> TrainingResult:
+    """Train the tiny model."""
+    data = dataset(run.parent / "data")
+    return train(run, trained or model(), data, objective, scorer, options, recipe, resume=resume, quiet=True)
+
+
+def last(run: Path) -> dict[str, torch.Tensor]:
+    """Weights and optimizer of the newest checkpoint."""
+    path = step_directories(run / "checkpoints")[-1]
+    weights = load_file(path / "model.safetensors")
+    return {**weights, **load_file(path / "optimizer.safetensors")}
+
+
+def story(run: Path) -> list[dict[str, Any]]:
+    """The log without times, starts and ends."""
+    timed = {"seconds", "tokens_per_second"}
+    return [
+        {key: value for key, value in entry.items() if key not in timed}
+        for entry in read_log(run)
+        if entry["kind"] in ("train", "dev")
+    ]
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    """Bit for bit."""
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def _die_while_writing(path: Path) -> None:
+    """Make the rename that would complete `path` a kill -9."""
+    rename = os.replace
+
+    def replace(source: Path, target: Path) -> None:
+        if target == path:
+            os.kill(os.getpid(), signal.SIGKILL)
+        rename(source, target)
+
+    os.replace = replace  # type: ignore[assignment]
+
+
+def main(run: Path, *flags: str) -> None:
+    """Train, saying when each batch begins."""
+
+    def spoken(model: TranslationModel, batch: Any, key: int) -> Any:
+        print("batch", flush=True)
+        return OBJECTIVE(model, batch, key)
+
+    for flag in flags:
+        if flag.startswith("die:"):
+            _die_while_writing(run / flag.removeprefix("die:"))
+    result = go(run, objective=spoken, resume="resume" in flags)
+    sys.exit(0 if result.signal is None else 128 + result.signal)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])
