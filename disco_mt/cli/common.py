@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import tyro
 
@@ -16,9 +16,13 @@ from disco_mt.text.lines import read_lines, split_lines
 Result = TypeVar("Result")
 
 
-def call(function: Callable[..., Result], verb: str, arguments: list[str]) -> Result:
-    """Call a verb's function with options from the command line; its docstring is the help text."""
-    return tyro.cli(function, prog=f"disco {verb}", args=arguments, config=(tyro.conf.OmitArgPrefixes,))
+def call(
+    function: Callable[..., Result], verb: str, arguments: list[str], default: Result | None = None
+) -> Result:
+    """Call a verb's function, or make its dataclass, from the command line; its docstring is the help."""
+    config = (tyro.conf.OmitArgPrefixes,) if default is None else ()
+    kept: Any = tyro.MISSING_NONPROP if default is None else default
+    return tyro.cli(function, prog=f"disco {verb}", args=arguments, default=kept, config=config)
 
 
 def use_threads(threads: int) -> None:

@@ -1,0 +1,75 @@
+"""disco evaluate: score a model, or hypotheses that are already there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from disco_mt.cli.common import call, input_lines, use_threads, write_lines
+from disco_mt.data.progress import stage
+from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.errors import UserError
+from disco_mt.evaluation.quality import measure, read_references, to_json, to_lines
+from disco_mt.files import refuse_existing
+from disco_mt.translator import BATCH_TOKENS, DEFAULT_MODEL, Translator
+
+
+def evaluate(
+    source: Path,
+    reference: tuple[Path, ...] = (),
+    references: Path | None = None,
+    model: str = DEFAULT_MODEL,
+    hypotheses: Path | None = None,
+    decoding: DecodingOptions = DecodingOptions(),  # noqa: B008
+    paper_bleu: bool = False,
+    batch_tokens: int = BATCH_TOKENS,
+    device: str = "cpu",
+    threads: int = 0,
+    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
+    quiet: bool = False,
+) -> int:
+    """Translate a test set and score it: sacreBLEU with its signature, chrF, steps, length, repetitions.
+
+    disco evaluate --model my-model --source test.en --reference test.de --hypotheses test.out
+
+    Args:
+        source: Test sentences, one a line.
+        reference: One or more files with a reference a line.
+        references: A file with all references of a line, separated by tabs; numbers may differ.
+        model: A shipped model, a model directory, or the id of a model on the hub.
+        hypotheses: File to write the translations to, for other metrics; it must not exist yet.
+        paper_bleu: Also the paper's tokenised BLEU, with compound splitting for German; not comparable with
+            sacreBLEU.
+        batch_tokens: Padded source tokens that are decoded together; 1 is one sentence at a time.
+        device: cpu, cuda or mps.
+        threads: Threads to use; 0 leaves the choice to torch.
+        json_: Print as JSON.
+        quiet: No progress bar.
+    """
+    if not reference and references is None:
+        raise UserError("give references: --reference FILE (one or more) or --references FILE.tsv")
+    if hypotheses is not None:
+        refuse_existing(hypotheses)
+    use_threads(threads)
+    lines = input_lines(source)
+    wanted = read_references(reference, references, len(lines))
+    translator = Translator.from_pretrained(model, device)
+    with stage("translating", len(lines), quiet) as advance:
+        found = translator.translate(lines, **asdict(decoding), batch_tokens=batch_tokens, progress=advance)
+    texts = [each.text for each in found]
+    if hypotheses is not None:
+        write_lines(texts, hypotheses)
+    quality = measure(texts, wanted, translator.text.target.language, paper_bleu)
+    steps = sum(each.steps for each in found) / max(1, len(found))
+    shown: dict[str, Any] = {**to_json(quality), "steps": steps}
+    print(json.dumps(shown) if json_ else "\n".join([*to_lines(quality), f"steps         {steps:.2f}"]))
+    return 0
+
+
+def main(arguments: list[str]) -> int:
+    """The verb."""
+    return call(evaluate, "evaluate", arguments)

@@ -1,0 +1,65 @@
+"""disco info: what is installed and found here."""
+
+from __future__ import annotations
+
+import json
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Any
+
+import tyro
+
+from disco_mt.cli.common import call
+from disco_mt.recipes.recipe import shipped_recipes
+from disco_mt.translator import shipped_models
+from disco_mt.version import __version__
+
+_PACKAGES = ("torch", "numpy", "tokenizers", "sacremoses", "sacrebleu", "safetensors", "sentencex")
+_EXTRAS = ("ctranslate2", "jieba")
+
+
+def info(json_: Annotated[bool, tyro.conf.arg(name="json")] = False) -> int:
+    """Versions, threads, devices, and the models and recipes that ship.
+
+    Args:
+        json_: Print as JSON.
+    """
+    found = gather()
+    if json_:
+        print(json.dumps(found))
+    else:
+        width = max(map(len, found))
+        for name, value in found.items():
+            shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+            print(f"{name:<{width}}  {shown or 'none'}")
+    return 0
+
+
+def gather() -> dict[str, Any]:
+    """Name -> value, in the order of printing."""
+    import torch
+
+    devices = ["cpu"]
+    devices += [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    devices += ["mps"] if torch.backends.mps.is_available() else []
+    return {
+        "disco": __version__,
+        "python": platform.python_version(),
+        **{name: _version(name) for name in (*_PACKAGES, *_EXTRAS)},
+        "threads": torch.get_num_threads(),
+        "devices": devices,
+        "models": shipped_models(),
+        "recipes": shipped_recipes(),
+    }
+
+
+def main(arguments: list[str]) -> int:
+    """The verb."""
+    return call(info, "info", arguments)
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"

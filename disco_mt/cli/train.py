@@ -1,0 +1,96 @@
+"""disco train: a recipe and a dataset -> a trained model."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from disco_mt.cli.common import call, use_threads
+from disco_mt.data.dataset import Dataset
+from disco_mt.errors import UserError
+from disco_mt.evaluation.dev import dev_scorer
+from disco_mt.models.build import build_model
+from disco_mt.objectives.build import build_objective
+from disco_mt.recipes.recipe import Recipe, load_recipe, shipped_recipes
+from disco_mt.training.loop import train
+from disco_mt.training.session import TrainingResult
+from disco_mt.translator import check_device
+
+
+@dataclass(frozen=True)
+class TrainCommand:
+    """Train a model. Every key of the recipe is an option too, and an option wins.
+
+    disco train phrasebook.disco --data data --out runs/disco --training.max-steps 3000
+    """
+
+    recipe: tyro.conf.Positional[str]
+    """A recipe file (.toml), or the name of one that ships (see `disco info`)."""
+    data: Path
+    """Dataset directory made by `disco prepare`."""
+    out: Path
+    """Run directory: checkpoints, the best models, log.jsonl."""
+    resume: bool = False
+    """Go on with the run in --out from its last checkpoint; on a CPU bit for bit as if never stopped."""
+    device: str = "cpu"
+    """cpu, cuda or mps."""
+    threads: int = 0
+    """Threads to use; 0 leaves the choice to torch."""
+    quiet: bool = False
+    """No progress bar, no lines; errors only."""
+    json: bool = False
+    """Print the result as JSON."""
+    settings: Annotated[Recipe, tyro.conf.arg(name="")] = Recipe()  # noqa: RUF009 (frozen)
+
+
+def run(command: TrainCommand) -> int:
+    """Train, and say where the models are."""
+    use_threads(command.threads)
+    dataset = Dataset.open(command.data)
+    recipe = command.settings.for_data(dataset)
+    model = build_model(recipe.model, recipe.training.seed).to(check_device(command.device))
+    result = train(
+        command.out,
+        model,
+        dataset,
+        build_objective(recipe.model.kind, recipe.objective),
+        dev_scorer(dataset, recipe.decoding, command.device),
+        recipe.training,
+        recipe.as_dict(),
+        resume=command.resume,
+        quiet=command.quiet,
+    )
+    if command.json:
+        print(json.dumps(_summary(command, result)))
+    elif not command.quiet:
+        print(_sentence(command, result))
+    return 128 + result.signal if result.signal else 0
+
+
+def main(arguments: list[str]) -> int:
+    """The verb: the recipe comes first and is read first, so that --help shows its values as the defaults."""
+    if not arguments or arguments[0].startswith("-"):
+        if {"-h", "--help"} & set(arguments):
+            return run(call(TrainCommand, "train", arguments))
+        raise UserError(f"name a recipe first: a file, or one of {', '.join(shipped_recipes())}")
+    recipe = load_recipe(arguments[0])
+    default = TrainCommand(arguments[0], data=tyro.MISSING, out=tyro.MISSING, settings=recipe)
+    return run(call(TrainCommand, "train", arguments, default))
+
+
+def _summary(command: TrainCommand, result: TrainingResult) -> dict[str, Any]:
+    return {"run": str(command.out), **asdict(result)}
+
+
+def _sentence(command: TrainCommand, result: TrainingResult) -> str:
+    if result.signal:
+        return f"stopped after step {result.step:,}; go on with the same command and --resume"
+    first = result.best[0]
+    return (
+        f"{command.out}: ended after step {result.step:,} ({result.reason}); best dev BLEU "
+        f"{first.score.bleu:.2f} at step {first.step:,}. Next: disco average {command.out} --out MODEL"
+    )

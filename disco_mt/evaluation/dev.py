@@ -1,0 +1,35 @@
+"""The dev scorer that training is given: the model's own decoder at fixed T and K, scored by sacreBLEU."""
+
+from __future__ import annotations
+
+import time
+
+from disco_mt.data.dataset import Dataset
+from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.errors import UserError
+from disco_mt.evaluation.quality import measure
+from disco_mt.models.base import TranslationModel
+from disco_mt.training.dev import DevScore, Scorer
+from disco_mt.translator import Translator
+
+
+def dev_scorer(dataset: Dataset, options: DecodingOptions, device: str = "cpu") -> Scorer:
+    """Scores a model on the valid split of a dataset, against all its references."""
+    if "valid" not in dataset.splits:
+        raise UserError(
+            f"{dataset.path} has no valid split, and training chooses its checkpoints by dev BLEU; "
+            "prepare it with --valid-source and --valid-target"
+        )
+    valid = dataset.splits["valid"]
+    sources, references = valid.source_text(), valid.references()
+
+    def score(model: TranslationModel) -> DevScore:
+        started = time.perf_counter()
+        translator = Translator(model, dataset.text, device)
+        ids = dataset.text.source.encode_batch(sources)
+        found = translator.translate_ids([piece[: translator.longest_source] for piece in ids], options)
+        quality = measure([each.text for each in found], references, dataset.text.target.language)
+        steps = sum(each.steps for each in found) / max(1, len(found))
+        return DevScore(quality.bleu, steps, time.perf_counter() - started)
+
+    return score

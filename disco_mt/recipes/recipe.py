@@ -1,0 +1,81 @@
+"""A recipe: all that makes one trained model, as a TOML file that a person can read and change.
+
+Sections: [model] (models/config.py), [objective] (objectives/build.py), [training] (training/options.py) and
+[decoding], the way dev BLEU is measured (decoding/strategies.py). What is left out has the paper's value.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from disco_mt.data.dataset import Dataset
+from disco_mt.decoding.strategies import DecodingOptions, strategy_for
+from disco_mt.errors import UserError
+from disco_mt.models.config import ModelConfig
+from disco_mt.objectives.build import ObjectiveOptions
+from disco_mt.settings import from_dict
+from disco_mt.training.options import TrainingOptions
+
+FOLDER = Path(__file__).parent
+_FROM_DATA = ("source_vocabulary", "target_vocabulary")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One trained model."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    objective: ObjectiveOptions = field(default_factory=ObjectiveOptions)
+    training: TrainingOptions = field(default_factory=TrainingOptions)
+    decoding: DecodingOptions = field(default_factory=DecodingOptions)
+
+    def __post_init__(self) -> None:
+        strategy_for(self.model.kind, self.decoding.strategy)
+
+    def for_data(self, dataset: Dataset) -> Recipe:
+        """The same with the vocabulary sizes of a dataset."""
+        source, target = dataset.text.source.vocabulary_size, dataset.text.target.vocabulary_size
+        tying = self.model.tying
+        if tying == "all" and not dataset.text.joint:
+            raise UserError(
+                f"model.tying 'all' needs a joint vocabulary, but {dataset.path} has separate ones; "
+                "use model.tying 'decoder', or prepare with --vocabulary joint"
+            )
+        return replace(self, model=replace(self.model, source_vocabulary=source, target_vocabulary=target))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For run.json and model cards."""
+        return asdict(self)
+
+
+def load_recipe(name: str) -> Recipe:
+    """A recipe file, or one that ships by its name."""
+    path = find_recipe(name)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not valid TOML: {error}") from None
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    for key in _FROM_DATA:
+        if key in content.get("model", {}):
+            raise UserError(f"{path}: model.{key} comes from the dataset; remove it")
+    return from_dict(Recipe, content, str(path))
+
+
+def find_recipe(name: str) -> Path:
+    """The file of a recipe: a path, or the name of a shipped one."""
+    shipped = FOLDER / f"{name}.toml"
+    if shipped.is_file():
+        return shipped
+    if Path(name).is_file():
+        return Path(name)
+    raise UserError(f"there is no recipe {name!r}: neither a file nor one of {', '.join(shipped_recipes())}")
+
+
+def shipped_recipes() -> list[str]:
+    """Names of the recipes inside the package."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
