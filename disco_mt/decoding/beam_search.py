@@ -18,7 +18,6 @@ from disco_mt.decoding.translation import Hypothesis
 from disco_mt.errors import UserError
 from disco_mt.models.autoregressive import Autoregressive
 from disco_mt.models.base import BestWords
-from disco_mt.models.config import ModelConfig
 from disco_mt.settings import at_least
 from disco_mt.special import BOS, EOS, PAD
 
@@ -30,7 +29,7 @@ def beam_search(
     """The best hypothesis of each sentence. source: (batch, src); `longest` words at most, see word_limit."""
     check_beam(beam, length_penalty)
     encoded, past = model.encode(source), model.start()
-    beams = _start(source, model.config, longest)
+    beams = _start(source, model.config.longest_target, longest)
     found: dict[int, Hypothesis[int]] = {}
     while len(beams.sentences):
         hidden = model.step(beams.last.flatten(), past, encoded)
@@ -54,15 +53,15 @@ def check_beam(beam: int, length_penalty: float) -> None:
         raise UserError(f"length_penalty must be at least 0, got {length_penalty}; 1 is the mean over tokens")
 
 
-def word_limit(source_words: int, config: ModelConfig, longest: int | None = None) -> int:
-    """The most words a translation may have: `longest`, or by default some twice the source.
+def word_limit(source_words: int, most: int, longest: int | None = None) -> int:
+    """The most words a translation may have: `longest`, or some twice the source; `most` the model can make.
 
     2 N + 10 goes up to a multiple of 32, so that the sentences of a corpus have few different limits: engines
     that know one limit a call (CTranslate2) take them group by group, and still treat each as if alone.
     """
     if longest is None:
         longest = -(2 * source_words + 10) // 32 * -32
-    return min(longest, config.longest_target)
+    return min(longest, most)
 
 
 @dataclass(frozen=True)
@@ -113,10 +112,10 @@ class _Ranked:
     totals: Tensor
 
 
-def _start(source: Tensor, config: ModelConfig, longest: int | None) -> _Beams:
+def _start(source: Tensor, most: int, longest: int | None) -> _Beams:
     """One hypothesis a sentence: nothing but BOS. A beam of copies would find everything K times."""
     lengths = ((source != PAD) & (source != EOS)).sum(dim=1)
-    limits = [word_limit(words, config, longest) for words in lengths.tolist()]
+    limits = [word_limit(words, most, longest) for words in lengths.tolist()]
     words = torch.full((len(source), 1, 1), BOS, device=source.device)
     zeros = torch.zeros(words.shape, device=source.device)  # float32 at least: sums take the wider type
     return _Beams(

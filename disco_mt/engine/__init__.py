@@ -1,0 +1,1 @@
+"""Fast runtimes: exports to them, and decoding with them."""

@@ -1,0 +1,285 @@
+"""CTranslate2, a fast C++ runtime: our autoregressive weights for it, and translation with it.
+
+It searches as decoding/beam_search.py does. What must not be produced it rules out before the softmax, we
+after it: its own scores lack what the special tokens had. So scores are computed anew, unless speed is all.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from disco_mt.decoding.beam_search import check_beam, word_limit
+from disco_mt.decoding.translation import Hypothesis
+from disco_mt.errors import UserError
+from disco_mt.files import atomic_directory
+from disco_mt.models.autoregressive import Autoregressive
+from disco_mt.models.base import TranslationModel
+from disco_mt.models.encoder import Encoder
+from disco_mt.models.layers import Attention, DecoderLayer, EncoderLayer, FeedForward, LayerNorm, Residual
+from disco_mt.settings import at_least, one_of
+from disco_mt.special import BOS, EOS, MASK, PAD, SPECIAL_TOKENS
+
+_BATCH_TOKENS = 4096  # source tokens, padding included, that are translated at a time
+_LIMITS = "disco_mt"  # our own entry in the engine's config.json, which ignores it
+
+
+def export_ctranslate2(
+    model: TranslationModel, vocabulary_source: list[str], vocabulary_target: list[str], out: Path
+) -> None:
+    """Write a CTranslate2 model directory. The vocabularies list the tokens by id, special tokens first."""
+    _check_exportable(model)
+    _check_vocabulary("source", vocabulary_source, model.config.source_vocabulary)
+    _check_vocabulary("target", vocabulary_target, model.config.target_vocabulary)
+    with atomic_directory(out) as directory:
+        spec = _specification(model)
+        spec.register_source_vocabulary(vocabulary_source)
+        spec.register_target_vocabulary(vocabulary_target)
+        spec.validate()
+        spec.optimize()  # tied tables are stored once
+        spec.save(str(directory))
+
+
+class CTranslate2Engine:
+    """Beam search in CTranslate2, with the results of ours: same words, same scores."""
+
+    def __init__(self, path: Path, threads: int = 1, precision: str = "float32") -> None:
+        """`path`: what export_ctranslate2 wrote; precision: float32, int8 or what else the processor can."""
+        package = _package()
+        at_least("threads", threads, 1)
+        one_of("precision", precision, tuple(sorted(package.get_supported_compute_types("cpu"))))
+        self.longest_target = _read_limit(path)
+        self.source_tokens = _read_vocabulary(path, "source")
+        self.target_tokens = _read_vocabulary(path, "target")
+        self.target_ids = {token: place for place, token in enumerate(self.target_tokens)}
+        try:
+            self.translator = package.Translator(
+                str(path), device="cpu", compute_type=precision, inter_threads=1, intra_threads=threads
+            )
+        except RuntimeError as error:
+            raise UserError(f"{path} cannot be loaded: {error}; export the model again") from None
+
+    def translate(
+        self,
+        sources: list[list[int]],
+        beam: int,
+        length_penalty: float,
+        longest: int | None = None,
+        with_probabilities: bool = True,
+    ) -> list[Hypothesis[int]]:
+        """The best hypothesis of each sentence. sources: ids without EOS.
+
+        Without probabilities scores are the engine's own and a second, parallel pass is saved. Steps are the
+        passes that the winner needed; the engine does not say how much longer it searched.
+        """
+        check_beam(beam, length_penalty)
+        found: dict[int, Hypothesis[int]] = {}
+        groups: dict[int, list[int]] = defaultdict(list)  # the engine knows one limit a call
+        for place, source in enumerate(sources):
+            groups[word_limit(len(source), self.longest_target, longest)].append(place)
+        for limit, places in groups.items():
+            batch = [self._source(sources[place]) for place in places]
+            hypotheses = self._search(batch, beam, length_penalty, limit)
+            if with_probabilities:
+                hypotheses = self._score(batch, hypotheses, length_penalty)
+            found.update(zip(places, hypotheses, strict=True))
+        return [found[place] for place in range(len(sources))]
+
+    def _source(self, ids: list[int]) -> list[str]:
+        return [self.source_tokens[i] for i in (*ids, EOS)]
+
+    def _search(
+        self, sources: list[list[str]], beam: int, length_penalty: float, limit: int
+    ) -> list[Hypothesis[int]]:
+        """The engine's winners; one that only the limit stopped must stand up to the others, EOS scored."""
+        found = []
+        for source, (winner,) in zip(
+            sources, self._run(sources, beam, length_penalty, limit, 1), strict=True
+        ):
+            if winner.steps > limit + 1 and beam > 1:
+                rivals = self._run([source], beam, 0.0, limit, beam)[0]  # by sum: what has ended comes first
+                cut = [_cut(rival, limit) for rival in (winner, *rivals)]
+                scored = self._score([source] * len(cut), cut, length_penalty)
+                found.append(max(scored, key=lambda hypothesis: hypothesis.score))
+            else:
+                found.append(_cut(winner, limit))
+        return found
+
+    def _run(
+        self, sources: list[list[str]], beam: int, length_penalty: float, limit: int, number: int
+    ) -> list[list[Hypothesis[int]]]:
+        """The `number` best of each sentence; limit + 1 words where the limit came before EOS."""
+        results = self.translator.translate_batch(
+            sources,
+            beam_size=beam,
+            length_penalty=length_penalty,
+            num_hypotheses=number,
+            max_decoding_length=limit + 1,  # EOS
+            min_decoding_length=0,
+            max_input_length=0,  # no silent truncation
+            disable_unk=True,
+            suppress_sequences=[[SPECIAL_TOKENS[token]] for token in (BOS, PAD, MASK)],
+            return_end_token=True,  # only so does the length of the penalty include EOS
+            return_scores=True,
+            max_batch_size=_BATCH_TOKENS,
+            batch_type="tokens",
+        )
+        return [
+            [self._hypothesis(*both) for both in zip(result.hypotheses, result.scores, strict=True)]
+            for result in results
+        ]
+
+    def _hypothesis(self, tokens: list[str], score: float) -> Hypothesis[int]:
+        words = tuple(self.target_ids[token] for token in tokens if token != SPECIAL_TOKENS[EOS])
+        return Hypothesis(words, (), score, len(words) + 1)
+
+    def _score(
+        self, sources: list[list[str]], hypotheses: list[Hypothesis[int]], length_penalty: float
+    ) -> list[Hypothesis[int]]:
+        """Teacher-forced probabilities, and the score from them: softmax over all entries, EOS included."""
+        targets = [[self.target_tokens[word] for word in hypothesis.tokens] for hypothesis in hypotheses]
+        results = self.translator.score_batch(
+            sources, targets, max_input_length=0, max_batch_size=_BATCH_TOKENS, batch_type="tokens"
+        )
+        scored = []
+        for hypothesis, result in zip(hypotheses, results, strict=True):
+            score = sum(result.log_probs) / len(result.log_probs) ** length_penalty
+            probabilities = tuple(map(math.exp, result.log_probs[:-1]))
+            scored.append(replace(hypothesis, probabilities=probabilities, score=score))
+        return scored
+
+
+def _cut(hypothesis: Hypothesis[int], limit: int) -> Hypothesis[int]:
+    """At most `limit` words."""
+    words = hypothesis.tokens[:limit]
+    return replace(hypothesis, tokens=words, steps=len(words) + 1)
+
+
+def _package() -> Any:
+    try:
+        import ctranslate2
+    except ImportError:
+        raise UserError("CTranslate2 is not installed; get it with: pip install 'disco-mt[bench]'") from None
+    return ctranslate2
+
+
+def _check_exportable(model: TranslationModel) -> None:
+    if not isinstance(model, Autoregressive):
+        raise UserError(f"only autoregressive models can be exported to CTranslate2, not {model.config.kind}")
+    if model.config.contextless:
+        raise UserError("CTranslate2 has no contextless keys: a contextless model cannot be exported to it")
+
+
+def _check_vocabulary(side: str, tokens: list[str], size: int) -> None:
+    if len(tokens) != size:
+        raise UserError(f"the {side} vocabulary has {len(tokens)} tokens, but the model has {size}")
+    if tuple(tokens[: len(SPECIAL_TOKENS)]) != SPECIAL_TOKENS:
+        expected = ", ".join(SPECIAL_TOKENS)
+        raise UserError(f"the {side} vocabulary must begin with {expected}, found {tokens[:5]}")
+    if len(set(tokens)) != size:
+        raise UserError(f"the {side} vocabulary names {size - len(set(tokens))} tokens twice")
+
+
+def _read_limit(path: Path) -> int:
+    file = path / "config.json"
+    try:
+        return int(json.loads(file.read_text(encoding="utf-8"))[_LIMITS]["longest_target"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UserError(f"{path} is not a CTranslate2 model that `disco export` wrote: see {file}") from None
+
+
+def _read_vocabulary(path: Path, side: str) -> list[str]:
+    shared = path / "shared_vocabulary.json"
+    file = shared if shared.exists() else path / f"{side}_vocabulary.json"
+    try:
+        tokens: list[str] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{file} cannot be read: {error}; export the model again") from None
+    return tokens
+
+
+def _specification(model: TranslationModel) -> Any:
+    """The whole model in CTranslate2's terms."""
+    specs, config = _package().specs, model.config
+    pre, activation = config.norm == "pre", specs.Activation[config.activation.upper()]
+    encoder, decoder = (
+        side(stack.layers, stack.heads, pre_norm=pre, activation=activation)
+        for side, stack in (
+            (specs.TransformerEncoderSpec, config.encoder),
+            (specs.TransformerDecoderSpec, config.decoder),
+        )
+    )
+    for spec, layer in zip(encoder.layer, model.encoder.layers, strict=True):
+        _fill_encoder_layer(spec, layer)
+    for spec, layer in zip(decoder.layer, model.decoder_layers, strict=True):
+        _fill_decoder_layer(spec, layer)
+    _fill_ends(encoder, encoder.embeddings[0], model.encoder)
+    _fill_ends(decoder, decoder.embeddings, model)
+    decoder.projection.weight = _array(model.output.weight)
+    spec = specs.TransformerSpec(encoder, decoder)
+    spec.config.layer_norm_epsilon = LayerNorm(1).eps
+    spec.config.add_attribute(_LIMITS, {"longest_target": config.longest_target})
+    return spec
+
+
+def _fill_ends(spec: Any, embeddings: Any, side: Encoder | TranslationModel) -> None:
+    """Below and above the layers: word and position vectors, and the last LayerNorm of pre-norm stacks."""
+    spec.scale_embeddings = False
+    embeddings.weight = _array(side.words.weight)
+    spec.position_encodings.encodings = _array(side.positions.weight)
+    if isinstance(side.norm, LayerNorm):
+        _fill_norm(spec.layer_norm, side.norm)
+
+
+def _fill_encoder_layer(spec: Any, layer: nn.Module) -> None:
+    assert isinstance(layer, EncoderLayer)
+    _fill_self_attention(spec.self_attention, layer.attention, layer.attention_frame)
+    _fill_feed_forward(spec.ffn, layer.feed_forward, layer.feed_forward_frame)
+
+
+def _fill_decoder_layer(spec: Any, layer: DecoderLayer) -> None:
+    _fill_self_attention(spec.self_attention, layer.self_attention, layer.self_frame)
+    _fill_cross_attention(spec.attention, layer.cross_attention, layer.cross_frame)
+    _fill_feed_forward(spec.ffn, layer.feed_forward, layer.feed_forward_frame)
+
+
+def _fill_self_attention(spec: Any, attention: Attention, frame: Residual) -> None:
+    """Queries, keys and values are one matrix there."""
+    parts = attention.query, attention.key_value
+    spec.linear[0].weight = np.concatenate([_array(part.weight) for part in parts])
+    spec.linear[0].bias = np.concatenate([_array(part.bias) for part in parts])
+    _fill_linear(spec.linear[1], attention.out)
+    _fill_norm(spec.layer_norm, frame.norm)
+
+
+def _fill_cross_attention(spec: Any, attention: Attention, frame: Residual) -> None:
+    parts = attention.query, attention.key_value, attention.out
+    for goal, part in zip(spec.linear, parts, strict=True):
+        _fill_linear(goal, part)
+    _fill_norm(spec.layer_norm, frame.norm)
+
+
+def _fill_feed_forward(spec: Any, block: FeedForward, frame: Residual) -> None:
+    _fill_linear(spec.linear_0, block.up)
+    _fill_linear(spec.linear_1, block.down)
+    _fill_norm(spec.layer_norm, frame.norm)
+
+
+def _fill_linear(spec: Any, linear: nn.Linear) -> None:
+    spec.weight, spec.bias = _array(linear.weight), _array(linear.bias)
+
+
+def _fill_norm(spec: Any, norm: LayerNorm) -> None:
+    spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
+
+
+def _array(tensor: Tensor) -> NDArray[np.float32]:
+    return tensor.detach().float().cpu().numpy()
