@@ -61,7 +61,7 @@ def dataset(directory: Path, pairs: int = 70) -> Dataset:
     return Dataset(directory, text, {"train": Split(directory, "train", side, side)})
 
 
-def model(seed: int = 1, dropout: float = 0.1, width: int = 16) -> TranslationModel:
+def model(seed: int = 1, dropout: float = 0.1, width: int = 16, positions: int = 16) -> TranslationModel:
     """Two layers in all, with dropout wherever there can be any."""
     stack = Stack(layers=1, heads=2, hidden=32)
     config = ModelConfig(
@@ -71,8 +71,8 @@ def model(seed: int = 1, dropout: float = 0.1, width: int = 16) -> TranslationMo
         dropout=dropout,
         attention_dropout=dropout,
         activation_dropout=dropout,
-        max_source=16,
-        max_target=16,
+        max_source=positions,
+        max_target=positions,
         length_classes=16,
         source_vocabulary=VOCABULARY,
         target_vocabulary=VOCABULARY,
@@ -104,10 +104,10 @@ def go(
 
 
 def last(run: Path) -> dict[str, torch.Tensor]:
-    """Weights and optimizer of the newest checkpoint."""
+    """Weights and optimizer of the newest checkpoint, copied: what is read is mapped, and changes with the file."""
     path = step_directories(run / "checkpoints")[-1]
-    weights = load_file(path / "model.safetensors")
-    return {**weights, **load_file(path / "optimizer.safetensors")}
+    tensors = {**load_file(path / "model.safetensors"), **load_file(path / "optimizer.safetensors")}
+    return {name: tensor.clone() for name, tensor in tensors.items()}
 
 
 def story(run: Path) -> list[dict[str, Any]]:
