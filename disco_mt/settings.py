@@ -9,6 +9,14 @@ from disco_mt.errors import UserError
 
 T = TypeVar("T")
 
+_IN_WORDS = {
+    int: "a whole number",
+    float: "a number",
+    str: "a string",
+    bool: "true or false",
+    dict: "a table",
+}
+
 
 def from_dict(cls: type[T], values: dict[str, Any], where: str) -> T:
     """A dataclass from a plain mapping (TOML, JSON); unknown and mistyped keys are named."""
@@ -38,8 +46,7 @@ def _check_type(hint: Any, value: object, where: str) -> None:
     else:
         return None
     if not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
-        wanted = "table" if expected == (dict,) else expected[-1].__name__
-        raise UserError(f"{where} must be a {wanted}, got {value!r}")
+        raise UserError(f"{where} must be {_IN_WORDS[expected[-1]]}, got {value!r}")
 
 
 def one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
@@ -50,5 +57,5 @@ def one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
 
 def at_least(name: str, value: float, least: float) -> None:
     """Refuse a number that is too small."""
-    if value < least:
+    if not value >= least:  # so that nan is refused, too
         raise UserError(f"{name} must be at least {least}, got {value}")

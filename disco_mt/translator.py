@@ -7,7 +7,7 @@ translator.translate(["How are you?"])[0].text
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from disco_mt.decoding.translation import CandidatePass, Hypothesis, Trace, Tran
 from disco_mt.errors import UserError
 from disco_mt.models.base import TranslationModel
 from disco_mt.models.directory import Directory, load_weights, read_config
+from disco_mt.settings import at_least
 from disco_mt.special import EOS, PAD
 from disco_mt.text.lines import one_line
 from disco_mt.text.pair import TextPair
@@ -90,12 +91,17 @@ class Translator:
         batch_tokens: int = BATCH_TOKENS,
         progress: Callable[[int], None] | None = None,
     ) -> list[Translation]:
-        """Sentences as source ids without EOS, batched by length; results in the order given."""
+        """Sentences as source ids without EOS, batched by length; results in the order given.
+
+        A sentence longer than the model reads comes back with `refused` set.
+        """
         strategy_for(self.model.config.kind, options.strategy)  # refuse before any work
-        results: dict[int, Translation] = {i: _empty() for i, ids in enumerate(sentences) if not ids}
+        at_least("batch_tokens", batch_tokens, 1)
+        refused = {i: self._too_long(len(ids)) for i, ids in enumerate(sentences)}
+        results = {i: _empty(refused[i]) for i, ids in enumerate(sentences) if refused[i] or not ids}
         # A trace shows what a lone sentence does to the last bit: batches round differently, and a tie of
         # probabilities within rounding could then show another order.
-        for batch in _batches(sentences, 1 if trace else batch_tokens):
+        for batch in _batches(sentences, results, 1 if trace else batch_tokens):
             hypotheses = decode(self.model, self._tensor([sentences[i] for i in batch]), options, trace)
             results |= {i: self._named(h) for i, h in zip(batch, hypotheses, strict=True)}
             if progress is not None:
@@ -118,8 +124,14 @@ class Translator:
             elif long == "split":
                 pieces += _cut(ids, tokenizer, self.longest_source)
             else:
-                return f"a sentence has {len(ids)} tokens, but the model reads at most {self.longest_source}"
+                return self._too_long(len(ids))
         return [ids for ids in pieces if ids]
+
+    def _too_long(self, tokens: int) -> str:
+        """Why a sentence of so many tokens cannot be read; "" if it can."""
+        if tokens <= self.longest_source:
+            return ""
+        return f"a sentence has {tokens} tokens, but the model reads at most {self.longest_source}"
 
     def _tensor(self, sentences: list[Ids]) -> Tensor:
         width = max(len(ids) for ids in sentences) + 1
@@ -180,9 +192,13 @@ def shipped_models() -> list[str]:
 def check_device(device: str) -> str:
     """The device, if this machine has it."""
     available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if device.split(":", maxsplit=1)[0] not in available:
+    try:
+        kind = torch.device(device).type  # understands cuda:1, too
+    except RuntimeError:
+        kind = ""
+    if kind not in available:
         raise UserError(f"device must be one of {', '.join(available)}; got {device!r}")
-    if not available[device.split(":", maxsplit=1)[0]]:
+    if not available[kind]:
         usable = ", ".join(name for name, there in available.items() if there)
         raise UserError(f"device {device!r} is not available on this machine; there are: {usable}")
     return device
@@ -226,11 +242,12 @@ def _cut(ids: Ids, tokenizer: Tokenizer, longest: int) -> list[Ids]:
     return [*pieces, ids]
 
 
-def _batches(sentences: Sequence[Ids], tokens: int) -> list[list[int]]:
-    """Places of the non-empty sentences, long ones first, at most `tokens` padded tokens together."""
+def _batches(sentences: Sequence[Ids], done: Container[int], tokens: int) -> list[list[int]]:
+    """Places of the sentences not yet done, long ones first, at most `tokens` padded tokens together."""
     batches: list[list[int]] = []
     widest = 0
-    for place in sorted((i for i, ids in enumerate(sentences) if ids), key=lambda i: -len(sentences[i])):
+    places = (place for place in range(len(sentences)) if place not in done)
+    for place in sorted(places, key=lambda place: -len(sentences[place])):
         if not batches or (len(batches[-1]) + 1) * widest > tokens:
             batches.append([])
             widest = len(sentences[place]) + 1

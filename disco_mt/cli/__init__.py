@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -15,6 +16,7 @@ VERBS = {
     "train": "a recipe and a dataset -> a trained model",
     "translate": "text in, translation out",
     "evaluate": "score a model: BLEU, chrF, steps",
+    "trace": "a translation pass by pass: in the terminal, as a page, as a picture",
     "import-fairseq": "the authors' checkpoint -> a model directory",
     "info": "versions, threads, device, models found",
 }
@@ -36,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(verb: str, arguments: list[str]) -> int:
     try:
-        return _command(verb)(arguments)
+        return _flushed(_command(verb)(arguments))
     except UserError as error:
         return _complain(str(error))
     except KeyboardInterrupt:
@@ -45,6 +47,16 @@ def _run(verb: str, arguments: list[str]) -> int:
     except BrokenPipeError:  # the reader of our output has gone (`| head`): not our mistake
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # a full disk, a place that may not be written
+        if error.filename is None and error.errno != errno.ENOSPC:
+            raise
+        return _complain(f"{error.filename or 'cannot write'}: {error.strerror}")
+
+
+def _flushed(code: int) -> int:
+    """Write out what is printed while a reader that has gone can still be told from a mistake."""
+    sys.stdout.flush()
+    return code
 
 
 def _command(verb: str) -> Callable[[list[str]], int]:

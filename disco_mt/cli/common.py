@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,5 +54,14 @@ def write_lines(lines: Iterable[str], path: Path | None) -> None:
             sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
         sys.stdout.buffer.flush()
         return
-    with atomic_file(path) as temporary, temporary.open("wb") as stream:
+    with writing(path), atomic_file(path) as temporary, temporary.open("wb") as stream:
         stream.writelines(line.encode("utf-8") + b"\n" for line in lines)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Say which output could not be written: a full disk, a place that is closed to the user."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from None

@@ -56,6 +56,8 @@ def evaluate(
         refuse_existing(hypotheses)
     use_threads(threads)
     lines = input_lines(source)
+    if not lines:
+        raise UserError(f"{source} is empty: there is nothing to score")
     wanted = read_references(reference, references, len(lines))
     translator = Translator.from_pretrained(model, device)
     with stage("translating", len(lines), quiet) as advance:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from disco_mt.cli.common import call
+from disco_mt.cli.common import call, writing
 from disco_mt.files import refuse_existing
 from disco_mt.interop.fairseq import import_fairseq
 
@@ -23,7 +23,8 @@ def run(checkpoint: Path, source_dict: Path, target_dict: Path, out: Path) -> in
         out: Model directory to write; it must not exist yet.
     """
     refuse_existing(out)
-    config = import_fairseq(checkpoint, source_dict, target_dict, out)
+    with writing(out):
+        config = import_fairseq(checkpoint, source_dict, target_dict, out)
     print(
         f"{out}: {config.encoder.layers}+{config.decoder.layers} layers, {config.width} wide, "
         f"vocabularies of {config.source_vocabulary} and {config.target_vocabulary}"

@@ -75,7 +75,8 @@ def main(arguments: list[str]) -> int:
     """The verb: the recipe comes first and is read first, so that --help shows its values as the defaults."""
     if not arguments or arguments[0].startswith("-"):
         if {"-h", "--help"} & set(arguments):
-            return run(call(TrainCommand, "train", arguments))
+            unset = TrainCommand(recipe=tyro.MISSING, data=tyro.MISSING, out=tyro.MISSING)
+            return run(call(TrainCommand, "train", arguments, unset))
         raise UserError(f"name a recipe first: a file, or one of {', '.join(shipped_recipes())}")
     recipe = load_recipe(arguments[0])
     default = TrainCommand(arguments[0], data=tyro.MISSING, out=tyro.MISSING, settings=recipe)

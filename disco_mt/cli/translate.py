@@ -16,6 +16,7 @@ from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.decoding.translation import Trace, Translation
 from disco_mt.errors import UserError
 from disco_mt.files import refuse_existing
+from disco_mt.text.lines import well_formed
 from disco_mt.translator import BATCH_TOKENS, DEFAULT_MODEL, Translator
 
 
@@ -63,7 +64,7 @@ def translate(
         refuse_existing(output)
     use_threads(threads)
     translator = Translator.from_pretrained(model, device)
-    lines = list(text) if text else input_lines(input_)
+    lines = [well_formed(each) for each in text] if text else input_lines(input_)
     if tokens:
         ids = [translator.text.source.ids(line.split()) for line in lines]
         results = translator.translate_ids(ids, decoding, json_, batch_tokens)
@@ -78,7 +79,7 @@ def translate(
                 progress=advance,
             )
     write_lines(_rendered(lines, results, tokens, json_), output)
-    return _report_refused(results)
+    return _report_refused(results, "" if tokens else "; use --long split")
 
 
 def main(arguments: list[str]) -> int:
@@ -125,8 +126,8 @@ def _trace(trace: Trace[str]) -> dict[str, Any]:
     }
 
 
-def _report_refused(results: list[Translation]) -> int:
+def _report_refused(results: list[Translation], advice: str) -> int:
     refused = [(number, found.refused) for number, found in enumerate(results, start=1) if found.refused]
     for number, reason in refused:
-        print(f"disco: line {number} was left empty: {reason}; use --long split", file=sys.stderr)
+        print(f"disco: line {number} was left empty: {reason}{advice}", file=sys.stderr)
     return 2 if refused else 0

@@ -60,8 +60,9 @@ def load_recipe(name: str) -> Recipe:
         raise UserError(f"{path} is not valid TOML: {error}") from None
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
+    model = content.get("model")
     for key in _FROM_DATA:
-        if key in content.get("model", {}):
+        if isinstance(model, dict) and key in model:
             raise UserError(f"{path}: model.{key} comes from the dataset; remove it")
     return from_dict(Recipe, content, str(path))
 
