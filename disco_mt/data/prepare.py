@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -21,7 +22,8 @@ from disco_mt.text.lines import read_lines
 from disco_mt.text.pair import TextPair, Vocabulary
 from disco_mt.text.tokenizer import Tokenizer
 
-SAMPLE = 2_000_000  # lines of each side from which a vocabulary is learnt, at most
+SAMPLE = 500_000  # lines of each side from which a vocabulary is learnt, at most: more would cost memory only
+UNSPACED = 15  # characters a word, on average: text without spaces between words, such as Chinese
 
 PrepareProcessing = Literal["raw", "moses", "pretokenized"]
 
@@ -154,7 +156,8 @@ def _text(options: PrepareOptions, corpus: _Corpus, quiet: bool) -> TextPair:
     """The tokenizers: those that were asked for, or new ones learnt from the training pairs."""
     if options.tokenizers:
         return _reuse(options.tokenizers, options.source_language, options.target_language)
-    with stage("learning the vocabulary", 2 * min(corpus.lines, SAMPLE), quiet) as advance:
+    sampled = sum(_sample_size(path, corpus.lines) for path in (corpus.source, corpus.target))
+    with stage("learning the vocabulary", sampled, quiet) as advance:
         return TextPair.train(
             _sample(corpus.source, corpus.lines, advance),
             _sample(corpus.target, corpus.lines, advance),
@@ -167,12 +170,19 @@ def _text(options: PrepareOptions, corpus: _Corpus, quiet: bool) -> TextPair:
 
 
 def _sample(path: Path, lines: int, advance: Advance) -> Iterator[str]:
-    """All lines, or SAMPLE of them evenly spread over a larger file."""
-    wanted = min(lines, SAMPLE)
+    """All lines, or as many as suffice, evenly spread over a larger file."""
+    wanted = _sample_size(path, lines)
     for number, line in enumerate(read_lines(path)):
         if (number + 1) * wanted // lines > number * wanted // lines:
             advance(1)
             yield line
+
+
+def _sample_size(path: Path, lines: int) -> int:
+    """How many lines to learn from: fewer without spaces, where memory goes to clauses that never recur."""
+    words = [word for line in islice(read_lines(path), 1000) for word in line.split()]
+    unspaced = sum(map(len, words)) > UNSPACED * len(words)
+    return min(lines, SAMPLE // 10 if unspaced else SAMPLE)
 
 
 def _reuse(directory: Path, source_language: str, target_language: str) -> TextPair:

@@ -167,7 +167,7 @@ def _byte_level(model: BPE) -> Backend:
 
     backend = Backend(model)
     backend.normalizer = Normalizers(
-        [Replace(Regex(" +"), " "), Replace(Regex(r"\A | \z"), ""), Prepend(" ")]
+        [Replace(Regex("  +"), " "), Replace(Regex(r"\A | \z"), ""), Prepend(" ")]
     )
     backend.pre_tokenizer = PreTokenizers(
         [Split(Regex(_PIECES), "isolated"), ByteLevel(add_prefix_space=False, use_regex=False)]
