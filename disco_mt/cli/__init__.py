@@ -12,11 +12,16 @@ from disco_mt.errors import UserError
 from disco_mt.version import __version__
 
 VERBS = {
+    "demo": "the whole paper in minutes: corpus, teacher, distillation, students, a table",
+    "corpus": "write a known corpus as text files",
     "prepare": "parallel text files -> a dataset directory",
     "train": "a recipe and a dataset -> a trained model",
+    "average": "the best checkpoints of a run -> one model",
+    "distill": "a teacher's translations of a dataset -> a new dataset",
     "translate": "text in, translation out",
     "evaluate": "score a model: BLEU, chrF, steps",
     "trace": "a translation pass by pass: in the terminal, as a page, as a picture",
+    "export": "a model for another engine: ctranslate2",
     "import-fairseq": "the authors' checkpoint -> a model directory",
     "info": "versions, threads, device, models found",
 }

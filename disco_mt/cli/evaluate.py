@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -60,15 +61,18 @@ def evaluate(
         raise UserError(f"{source} is empty: there is nothing to score")
     wanted = read_references(reference, references, len(lines))
     translator = Translator.from_pretrained(model, device)
+    started = time.perf_counter()
     with stage("translating", len(lines), quiet) as advance:
         found = translator.translate(lines, **asdict(decoding), batch_tokens=batch_tokens, progress=advance)
+    milliseconds = 1000 * (time.perf_counter() - started) / max(1, len(lines))
     texts = [each.text for each in found]
     if hypotheses is not None:
         write_lines(texts, hypotheses)
     quality = measure(texts, wanted, translator.text.target.language, paper_bleu)
     steps = sum(each.steps for each in found) / max(1, len(found))
-    shown: dict[str, Any] = {**to_json(quality), "steps": steps}
-    print(json.dumps(shown) if json_ else "\n".join([*to_lines(quality), f"steps         {steps:.2f}"]))
+    shown: dict[str, Any] = {**to_json(quality), "steps": steps, "milliseconds": milliseconds}
+    lines = [*to_lines(quality), f"steps             {steps:.2f}", f"ms a sentence     {milliseconds:.2f}"]
+    print(json.dumps(shown) if json_ else "\n".join(lines))
     return 0
 
 
