@@ -13,10 +13,12 @@ from disco_mt.data.phrasebook import Phrase, Phrasebook, english, german, phrase
 from disco_mt.data.phrasebook import verbs as w
 from disco_mt.data.phrasebook import vocabulary as v
 from disco_mt.data.phrasebook.meaning import (
+    Adjective,
     Because,
     Clause,
     Command,
     Complement,
+    Noun,
     NounPhrase,
     Opinion,
     Pronoun,
@@ -35,7 +37,7 @@ AT_SEVEN = v.CLOCKS[0][1]
 Drawn = list[tuple[str, tuple[str, ...]]]
 
 
-def np(determiner: str, noun: v.Noun, adjective: v.Adjective | None = None) -> NounPhrase:
+def np(determiner: str, noun: Noun, adjective: Adjective | None = None) -> NounPhrase:
     return NounPhrase(noun, determiner, adjective)
 
 

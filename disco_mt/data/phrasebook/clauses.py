@@ -97,7 +97,8 @@ def draw_time(draw: Draw, mode: Mode, frame: Frame) -> Adverb | None:
     times: dict[Mode, tuple[Adverb | None, ...]] = {
         "past": (None, *past),
         "future": future,
-        "progressive": (v.ONGOING, v.NOW, v.TODAY),
+        # One stays somewhere, but not "gerade".
+        "progressive": (None, v.TODAY) if frame.verb is w.STAY else (v.ONGOING, v.NOW, v.TODAY),
         "present": (None,) if frame.kind == "state" else HABIT,
         "like": (None,),
     }

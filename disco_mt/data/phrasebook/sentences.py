@@ -101,7 +101,8 @@ def _what(draw: Draw, subject: Nominal) -> Clause:
     verb = draw.choice((w.BUY, w.NEED, w.LOOK_FOR, w.EAT, w.DRINK, w.READ))
     modes: tuple[Mode, ...] = ("past", "future", "want", "would like", "progressive")
     mode: Mode = draw.choice(("present", "past", "future")) if verb is w.NEED else draw.choice(modes)
-    return Clause(subject, verb, mode, time=draw_time(draw, mode, _ANY))
+    time = None if mode == "present" else draw_time(draw, mode, _ANY)
+    return Clause(subject, verb, mode, time=time)
 
 
 def _command(draw: Draw) -> Sentence:
@@ -121,7 +122,7 @@ def _because(draw: Draw) -> Sentence:
     if kind == "refusal":
         return Because(_refusal(draw, subject, main_mode), _excuse(draw, again, mode))
     main, why = rest(draw, subject) if kind == "rest" else meal(draw, subject)
-    main = replace(main, mode=main_mode, time=draw_time(draw, main_mode, _ANY))
+    main = replace(main, mode=main_mode, time=draw_time(draw, main_mode, Frame(main.verb)))
     return Because(main, reason(why, again, mode))
 
 
