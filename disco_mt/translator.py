@@ -16,6 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from disco_mt.decoding.rescoring import Reader, check_same_vocabulary, rescore
 from disco_mt.decoding.strategies import DecodingOptions, decode, strategy_for
 from disco_mt.decoding.translation import CandidatePass, Hypothesis, Trace, Translation
 from disco_mt.errors import UserError
@@ -43,14 +44,22 @@ class Translator:
     model: TranslationModel
     text: TextPair
     device: str = "cpu"
+    rescorer: Reader | None = None
 
     @staticmethod
-    def from_pretrained(name: str | Path = DEFAULT_MODEL, device: str = "cpu") -> Translator:
-        """`name`: a shipped model, a model directory, or the id of a model on the hub ("owner/model")."""
+    def from_pretrained(
+        name: str | Path = DEFAULT_MODEL, device: str = "cpu", rescore_with: str | Path = ""
+    ) -> Translator:
+        """`name`: a shipped model, a model directory, or the id of a model on the hub ("owner/model").
+
+        rescore_with: another model, or "self", that reads the length candidates left to right and picks one.
+        """
         directory = read_config(find_model(name))
         text = TextPair.load(directory.path, directory.text)
         _check_vocabulary(directory, text)
-        return Translator(load_weights(directory).to(check_device(device)), text, device)
+        model = load_weights(directory).to(check_device(device))
+        rescorer = _rescorer(directory, model, rescore_with) if str(rescore_with) else None
+        return Translator(model, text, device, rescorer)
 
     def translate(
         self,
@@ -60,6 +69,7 @@ class Translator:
         length_beam: int = 5,
         beam: int = 5,
         length_penalty: float = 1.0,
+        length_weight: float = 0.0,
         split: bool = False,
         long: Long = "split",
         trace: bool = False,
@@ -74,7 +84,7 @@ class Translator:
         batch_tokens: padded source tokens that are decoded together; 1: one sentence at a time.
         progress: called with the number of sentences done since the last call.
         """
-        options = DecodingOptions(strategy, iterations, length_beam, beam, length_penalty)
+        options = DecodingOptions(strategy, iterations, length_beam, beam, length_penalty, length_weight)
         segments = [self._segments(text, split, long) for text in texts]
         ids = [piece for pieces in segments if not isinstance(pieces, str) for piece in pieces]
         done = iter(self.translate_ids(ids, options, trace, batch_tokens, progress))
@@ -102,7 +112,10 @@ class Translator:
         # A trace shows what a lone sentence does to the last bit: batches round differently, and a tie of
         # probabilities within rounding could then show another order.
         for batch in _batches(sentences, results, 1 if trace else batch_tokens):
-            hypotheses = decode(self.model, self._tensor([sentences[i] for i in batch]), options, trace)
+            source = self._tensor([sentences[i] for i in batch])
+            hypotheses = decode(self.model, source, options, trace)
+            if self.rescorer is not None:
+                hypotheses = rescore(self.rescorer, source, hypotheses, options.length_weight)
             results |= {i: self._named(h) for i, h in zip(batch, hypotheses, strict=True)}
             if progress is not None:
                 progress(len(batch))
@@ -202,6 +215,20 @@ def check_device(device: str) -> str:
         usable = ", ".join(name for name, there in available.items() if there)
         raise UserError(f"device {device!r} is not available on this machine; there are: {usable}")
     return device
+
+
+def _rescorer(directory: Directory, model: TranslationModel, name: str | Path) -> Reader:
+    """The model that rescores: the same weights ("self") or another model of the same vocabulary."""
+    if directory.model.kind == "autoregressive":
+        raise UserError("an autoregressive model has no length candidates to rescore; rescore disco or cmlm")
+    other: TranslationModel = model
+    if str(name) != "self":
+        chosen = read_config(find_model(name))
+        check_same_vocabulary(directory.text, chosen.text)
+        other = load_weights(chosen).to(next(model.parameters()).device)
+    if not isinstance(other, Reader):
+        raise UserError(f"a model of kind {other.config.kind} cannot rescore; use disco or autoregressive")
+    return other
 
 
 def _from_hub(name: str) -> Path:

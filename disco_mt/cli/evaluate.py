@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +16,7 @@ from disco_mt.data.progress import stage
 from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.errors import UserError
 from disco_mt.evaluation.quality import measure, read_references, to_json, to_lines
+from disco_mt.evaluation.tune import Weight, best, tune, with_weight
 from disco_mt.files import refuse_existing
 from disco_mt.translator import BATCH_TOKENS, DEFAULT_MODEL, Translator
 
@@ -25,7 +27,10 @@ def evaluate(
     references: Path | None = None,
     model: str = DEFAULT_MODEL,
     hypotheses: Path | None = None,
+    rescore_with: str = "",
     decoding: DecodingOptions = DecodingOptions(),  # noqa: B008
+    tune_length_penalty: bool = False,
+    tune_length_weight: bool = False,
     paper_bleu: bool = False,
     batch_tokens: int = BATCH_TOKENS,
     device: str = "cpu",
@@ -42,7 +47,12 @@ def evaluate(
         reference: One or more files with a reference a line.
         references: A file with all references of a line, separated by tabs; numbers may differ.
         model: A shipped model, a model directory, or the id of a model on the hub.
+        rescore_with: A model that picks among the length candidates by reading each left to right: a model as
+            in --model, or "self" for the same weights.
         hypotheses: File to write the translations to, for other metrics; it must not exist yet.
+        tune_length_penalty: Score every length penalty from 0.0, 0.2 ... 2.0 first (give dev files), then the
+            best of them.
+        tune_length_weight: The same for the length weight of rescoring or of strategy autoregressive.
         paper_bleu: Also the paper's tokenised BLEU, with compound splitting for German; not comparable with
             sacreBLEU.
         batch_tokens: Padded source tokens that are decoded together; 1 is one sentence at a time.
@@ -60,7 +70,8 @@ def evaluate(
     if not lines:
         raise UserError(f"{source} is empty: there is nothing to score")
     wanted = read_references(reference, references, len(lines))
-    translator = Translator.from_pretrained(model, device)
+    translator = Translator.from_pretrained(model, device, rescore_with)
+    decoding = _tuned(translator, lines, wanted, decoding, tune_length_penalty, tune_length_weight)
     started = time.perf_counter()
     with stage("translating", len(lines), quiet) as advance:
         found = translator.translate(lines, **asdict(decoding), batch_tokens=batch_tokens, progress=advance)
@@ -71,9 +82,30 @@ def evaluate(
     quality = measure(texts, wanted, translator.text.target.language, paper_bleu)
     steps = sum(each.steps for each in found) / max(1, len(found))
     shown: dict[str, Any] = {**to_json(quality), "steps": steps, "milliseconds": milliseconds}
+    shown["decoding"] = asdict(decoding)
     lines = [*to_lines(quality), f"steps             {steps:.2f}", f"ms a sentence     {milliseconds:.2f}"]
     print(json.dumps(shown) if json_ else "\n".join(lines))
     return 0
+
+
+def _tuned(
+    translator: Translator,
+    lines: list[str],
+    references: list[list[str]],
+    decoding: DecodingOptions,
+    penalty: bool,
+    weight: bool,
+) -> DecodingOptions:
+    """The options with the best value of what is to be tuned; every value is reported on standard error."""
+    wanted: dict[Weight, bool] = {"length_penalty": penalty, "length_weight": weight}
+    for name in (name for name, tuned in wanted.items() if tuned):
+        scores = []
+        for value, bleu in tune(translator, lines, references, decoding, name):
+            scores.append((value, bleu))
+            print(f"{name} {value:.1f}  {bleu:.2f} BLEU", file=sys.stderr)
+        decoding = with_weight(decoding, name, best(scores))
+        print(f"best: {name} {best(scores):.1f}", file=sys.stderr)
+    return decoding
 
 
 def main(arguments: list[str]) -> int:

@@ -25,6 +25,7 @@ def translate(
     model: str = DEFAULT_MODEL,
     input_: Annotated[Path | None, tyro.conf.arg(name="input")] = None,
     output: Path | None = None,
+    rescore_with: str = "",
     decoding: DecodingOptions = DecodingOptions(),  # noqa: B008
     split: bool | None = None,
     long: Literal["split", "refuse"] = "split",
@@ -46,6 +47,8 @@ def translate(
     Args:
         text: Texts to translate; without any, lines are read from --input or standard input.
         model: A shipped model, a model directory, or the id of a model on the hub.
+        rescore_with: A model that picks among the length candidates by reading each left to right: a model as
+            in --model, or "self" for the same weights.
         input_: File to translate, plain or .gz; "-" is standard input.
         output: File to write; it must not exist yet. Default: standard output.
         split: Split texts into sentences first. Default: yes for texts given as arguments, no for files.
@@ -63,7 +66,7 @@ def translate(
     if output is not None:
         refuse_existing(output)
     use_threads(threads)
-    translator = Translator.from_pretrained(model, device)
+    translator = Translator.from_pretrained(model, device, rescore_with)
     lines = [well_formed(each) for each in text] if text else input_lines(input_)
     if tokens:
         ids = [translator.text.source.ids(line.split()) for line in lines]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from disco_mt.decoding.autoregressive_reading import read_autoregressively
 from disco_mt.decoding.beam_search import beam_search
 from disco_mt.decoding.easy_first import easy_first
 from disco_mt.decoding.mask_predict import mask_predict
@@ -19,7 +20,14 @@ from disco_mt.models.disco import DisCo
 from disco_mt.settings import at_least
 
 STRATEGIES: dict[str, tuple[str, ...]] = {
-    "disco": ("easy-first", "mask-predict", "left-to-right", "right-to-left", "all-but-itself"),
+    "disco": (
+        "easy-first",
+        "mask-predict",
+        "left-to-right",
+        "right-to-left",
+        "all-but-itself",
+        "autoregressive",
+    ),
     "cmlm": ("mask-predict",),
     "autoregressive": ("beam", "greedy"),
 }
@@ -40,6 +48,9 @@ class DecodingOptions:
     """Beam size of beam search (autoregressive models)."""
     length_penalty: float = 1.0
     """alpha: beam search divides log P by length to this power."""
+    length_weight: float = 0.0
+    """Weight of log P(N | X) where a DisCo model's candidates are read left to right: strategy
+    autoregressive, and rescoring by a DisCo model."""
 
     def __post_init__(self) -> None:
         at_least("iterations", self.iterations, 1)
@@ -72,6 +83,8 @@ def decode(
             return mask_predict(model, source, options.iterations, options.length_beam, trace)
         case DisCo(), rule if rule in RULES:
             return by_rule(model, source, rule, options.iterations, options.length_beam, trace)
+        case DisCo(), "autoregressive":
+            return read_autoregressively(model, source, options.length_beam, options.length_weight)
         case Autoregressive(), "beam":
             return beam_search(model, source, options.beam, options.length_penalty)
         case Autoregressive(), "greedy":

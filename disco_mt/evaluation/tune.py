@@ -1,0 +1,40 @@
+"""Choosing a decoding weight on dev, as the paper chooses the length penalty: 0.0, 0.2, ... 2.0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from typing import Literal
+
+from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.evaluation.quality import measure
+from disco_mt.translator import Translator
+
+Weight = Literal["length_penalty", "length_weight"]
+VALUES = tuple(round(0.2 * i, 1) for i in range(11))
+
+
+def tune(
+    translator: Translator,
+    lines: Sequence[str],
+    references: Sequence[Sequence[str]],
+    options: DecodingOptions,
+    weight: Weight,
+) -> Iterator[tuple[float, float]]:
+    """(value, BLEU) for every value of the grid, as each is done."""
+    for value in VALUES:
+        tried = with_weight(options, weight, value)
+        texts = [found.text for found in translator.translate(lines, **asdict(tried))]
+        yield value, measure(texts, references, translator.text.target.language).bleu
+
+
+def with_weight(options: DecodingOptions, weight: Weight, value: float) -> DecodingOptions:
+    """The same options but for one weight."""
+    if weight == "length_penalty":
+        return replace(options, length_penalty=value)
+    return replace(options, length_weight=value)
+
+
+def best(scores: Sequence[tuple[float, float]]) -> float:
+    """The value with the highest BLEU; of equal ones the one nearest to 1, the plain mean."""
+    return max(scores, key=lambda pair: (pair[1], -abs(pair[0] - 1)))[0]
