@@ -29,21 +29,8 @@ VERBS = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one verb. Returns the exit code: 0, or 2 for a user's mistake."""
-    arguments = sys.argv[1:] if arguments is None else arguments
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(_overview())
-        return 0 if arguments else 2
-    if arguments[0] == "--version":
-        print(f"disco {__version__}")
-        return 0
-    if arguments[0] not in VERBS:
-        return _complain(f"unknown verb {arguments[0]!r}; there are: {', '.join(VERBS)}")
-    return _run(arguments[0], arguments[1:])
-
-
-def _run(verb: str, arguments: list[str]) -> int:
     try:
-        return _flushed(_command(verb)(arguments))
+        return _flushed(_dispatch(sys.argv[1:] if arguments is None else arguments))
     except UserError as error:
         return _complain(str(error))
     except KeyboardInterrupt:
@@ -56,6 +43,18 @@ def _run(verb: str, arguments: list[str]) -> int:
         if error.filename is None and error.errno != errno.ENOSPC:
             raise
         return _complain(f"{error.filename or 'cannot write'}: {error.strerror}")
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_overview())
+        return 0 if arguments else 2
+    if arguments[0] == "--version":
+        print(f"disco {__version__}")
+        return 0
+    if arguments[0] not in VERBS:
+        raise UserError(f"unknown verb {arguments[0]!r}; there are: {', '.join(VERBS)}")
+    return _command(arguments[0])(arguments[1:])
 
 
 def _flushed(code: int) -> int:

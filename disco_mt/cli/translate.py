@@ -27,7 +27,7 @@ def translate(
     output: Path | None = None,
     rescore_with: str = "",
     decoding: DecodingOptions = DecodingOptions(),  # noqa: B008
-    split: bool | None = None,
+    split: Literal["auto", "yes", "no"] = "auto",
     long: Literal["split", "refuse"] = "split",
     tokens: bool = False,
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
@@ -51,7 +51,7 @@ def translate(
             in --model, or "self" for the same weights.
         input_: File to translate, plain or .gz; "-" is standard input.
         output: File to write; it must not exist yet. Default: standard output.
-        split: Split texts into sentences first. Default: yes for texts given as arguments, no for files.
+        split: Split texts into sentences first; auto: yes for texts given as arguments, no for files.
         long: A sentence longer than the model reads is split into pieces or refused by name.
         tokens: Lines are subword tokens separated by spaces, in and out.
         json_: One JSON object a line: text, tokens, probabilities, score, steps; with --tokens also the
@@ -76,7 +76,7 @@ def translate(
             results = translator.translate(
                 lines,
                 **asdict(decoding),
-                split=bool(text) if split is None else split,
+                split=bool(text) if split == "auto" else split == "yes",
                 long=long,
                 batch_tokens=batch_tokens,
                 progress=advance,
