@@ -150,4 +150,4 @@ def _agreement(nominal: Nominal) -> Person:
 
 
 def _join(*words: str) -> str:
-    return " ".join(word for word in words if word)
+    return " ".join(filter(None, words))

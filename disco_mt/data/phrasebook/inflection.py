@@ -178,4 +178,4 @@ def _preterite(preterite: tuple[str, str], form: int) -> str:
 
 
 def join(*words: str) -> str:
-    return " ".join(word for word in words if word)
+    return " ".join(filter(None, words))
