@@ -20,6 +20,7 @@ from disco_mt.keyed import mix
 from disco_mt.models.directory import load_weights, read_config
 from disco_mt.text.pair import TextPair
 from disco_mt.training.dev import DevScore, Scorer
+from disco_mt.training.loop import train
 from disco_mt.training.rundir import read_log
 from disco_mt.training.session import TOO_MANY_SKIPPED
 
@@ -54,7 +55,7 @@ def test_adam_as_the_textbook_has_it(tmp_path: Path) -> None:
     for step, rate in ((1, 0.0025), (2, 0.005)):  # the warm-up to 0.01 takes four
         (indices,) = plan_epoch(split.source_lengths, split.target_lengths, 10_000, seed=1, epoch=step)
         losses = OBJECTIVE(model, collate(split, indices), mix(1, step))
-        (losses.total / losses.words).backward()
+        torch.autograd.backward(losses.total / losses.words)
         for name, p in model.named_parameters():
             assert p.grad is not None
             one, two = moments[name]
@@ -164,7 +165,7 @@ def test_sentences_longer_than_the_model_are_refused(tmp_path: Path) -> None:
 def test_an_empty_corpus_is_refused(tmp_path: Path) -> None:
     data = tiny_run.dataset(tmp_path / "data", pairs=0)
     with pytest.raises(UserError, match="no training pairs"):
-        tiny_run.train(tmp_path / "run", tiny_run.model(), data, OBJECTIVE, tiny_run.score, OPTIONS, {})
+        train(tmp_path / "run", tiny_run.model(), data, OBJECTIVE, tiny_run.score, OPTIONS, {})
 
 
 def test_two_runs_are_the_same(tmp_path: Path) -> None:

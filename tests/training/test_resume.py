@@ -17,6 +17,7 @@ from tiny_run import OBJECTIVE, OPTIONS, go, last, same, story
 
 from disco_mt.errors import UserError
 from disco_mt.objectives.losses import Objective
+from disco_mt.training.loop import train
 from disco_mt.training.rundir import read_log
 
 
@@ -159,7 +160,7 @@ def test_other_data_is_refused(tmp_path: Path) -> None:
     data = tiny_run.dataset(tmp_path / "other")
     (data.path / "dataset.json").write_text("{ }")
     with pytest.raises(UserError, match="data is"):
-        tiny_run.train(run, tiny_run.model(), data, OBJECTIVE, tiny_run.score, OPTIONS, {}, resume=True)
+        train(run, tiny_run.model(), data, OBJECTIVE, tiny_run.score, OPTIONS, {}, resume=True)
 
 
 def test_where_to_start_and_where_to_resume(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def go(
 
 
 def last(run: Path) -> dict[str, torch.Tensor]:
-    """Weights and optimizer of the newest checkpoint, copied: what is read is mapped, and changes with the file."""
+    """Weights and optimizer of the newest checkpoint; copies, because a mapped file may change."""
     path = step_directories(run / "checkpoints")[-1]
     tensors = {**load_file(path / "model.safetensors"), **load_file(path / "optimizer.safetensors")}
     return {name: tensor.clone() for name, tensor in tensors.items()}
