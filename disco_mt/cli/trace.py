@@ -24,7 +24,7 @@ from disco_mt.views import TraceView, print_traces, render_html, render_svg
 from disco_mt.views.view import to_data, words_by_pass
 
 COMPARED = ("easy-first", "mask-predict")  # the two of the paper's example figure
-TRACEABLE = ("disco", "cmlm")  # kinds of model that go over a sentence in passes
+WORD_BY_WORD = ("autoregressive", "beam", "greedy")  # these have no passes over a whole sentence
 
 
 def trace(
@@ -106,15 +106,22 @@ def trace_view(translator: Translator, sentence: str, options: DecodingOptions) 
 
 def _strategies(kind: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """The strategies to compare, or a refusal that lists what can be traced."""
-    if kind not in TRACEABLE:
-        known = "; ".join(f"{name} models with {', '.join(STRATEGIES[name])}" for name in TRACEABLE)
+    chosen = tuple(strategy_for(kind, name) for name in wanted)
+    if STRATEGIES[kind][0] in WORD_BY_WORD or set(chosen) & set(WORD_BY_WORD):
+        what = ", ".join(chosen) or f"a model of kind {kind}"
         raise UserError(
-            f"a model of kind {kind} writes one word after the other, so there are no passes to trace; "
-            f"traced can be: {known}"
+            f"{what}: one word is written after the other, so there are no passes to trace; "
+            f"there are: {_traceable()}"
         )
-    return tuple(strategy_for(kind, name) for name in wanted) or tuple(
-        name for name in COMPARED if name in STRATEGIES[kind]
-    )
+    return chosen or tuple(name for name in COMPARED if name in STRATEGIES[kind])
+
+
+def _traceable() -> str:
+    """'disco models with easy-first, ...; cmlm models with mask-predict'"""
+    parallel = {
+        kind: [name for name in names if name not in WORD_BY_WORD] for kind, names in STRATEGIES.items()
+    }
+    return "; ".join(f"{kind} models with {', '.join(names)}" for kind, names in parallel.items() if names)
 
 
 def _one_sentence(text: str, source: Tokenizer) -> str:
