@@ -15,7 +15,7 @@ from disco_mt.data.dataset import Dataset
 from disco_mt.decoding.strategies import DecodingOptions, strategy_for
 from disco_mt.errors import UserError
 from disco_mt.models.config import ModelConfig
-from disco_mt.objectives.build import ObjectiveOptions
+from disco_mt.objectives.build import ObjectiveOptions, build_objective
 from disco_mt.settings import from_dict
 from disco_mt.training.options import TrainingOptions
 
@@ -33,7 +33,8 @@ class Recipe:
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
 
     def __post_init__(self) -> None:
-        strategy_for(self.model.kind, self.decoding.strategy)
+        strategy_for(self.model.kind, self.decoding.strategy)  # refuse what does not fit before any work
+        build_objective(self.model.kind, self.objective)
 
     def for_data(self, dataset: Dataset) -> Recipe:
         """The same with the vocabulary sizes of a dataset."""
