@@ -1,0 +1,1 @@
+"""Sequence-level distillation: a teacher's translations in place of a corpus's own."""

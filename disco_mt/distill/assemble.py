@@ -1,0 +1,81 @@
+"""The finished translations -> a dataset: train has new targets, everything else is as it was."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from disco_mt.data.dataset import Dataset, Side, id_type
+from disco_mt.distill.plan import EMPTY, TOO_LONG, Indices, Plan
+from disco_mt.errors import UserError
+from disco_mt.files import atomic_file, sha256, write_text
+from disco_mt.text.tokenizer import Tokenizer
+
+CHUNK = 8192  # sentences written at a time
+
+
+def assemble(
+    directory: Path, dataset: Dataset, description: dict[str, Any], plan: Plan, translations: Side
+) -> None:
+    """Fill `directory`, dataset.json last. `description`: the dataset.json of `dataset`."""
+    outcome = _outcome(plan, translations)
+    kept = np.flatnonzero(outcome >= 0)
+    dropped = {"empty": int((outcome == EMPTY).sum()), "too long": int((outcome == TOO_LONG).sum())}
+    if not len(kept):
+        raise UserError(
+            f"no training pairs are left of {len(outcome):,}: {dropped['empty']:,} translations are empty, "
+            f"{dropped['too long']:,} sources longer than the teacher reads; is it trained?"
+        )
+    source, text = dataset.splits["train"].source, dataset.text
+    train = {
+        "pairs": len(kept),
+        "source": _write_side(directory / "train.source", source, kept, text.source),
+        "target": _write_side(directory / "train.target", translations, plan.place[kept], text.target),
+        "dropped": dropped,
+    }
+    files = _copy_others(dataset.path, directory, description)
+    files |= {path.name: sha256(path) for path in directory.glob("train.*")}
+    splits = {**description["splits"], "train": train}
+    content = {**description, "splits": splits, "files": dict(sorted(files.items()))}
+    write_text(directory / "dataset.json", json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def _outcome(plan: Plan, translations: Side) -> Indices:
+    """(pairs,) 0 or more where there is a translation, else EMPTY (on either side) or TOO_LONG."""
+    outcome = plan.place.copy()
+    empty = outcome >= 0
+    empty[empty] = translations.lengths[outcome[empty]] == 0
+    outcome[empty] = EMPTY
+    return outcome
+
+
+def _write_side(stem: Path, side: Side, which: Indices, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Write `stem`.bin and `stem`.idx with these sentences, in this order; returns their description."""
+    dtype = id_type(tokenizer.vocabulary_size)
+    offsets = np.concatenate([[0], np.cumsum(side.lengths[which], dtype="<i8")])
+    with atomic_file(stem.with_name(f"{stem.name}.idx")) as temporary:
+        offsets.tofile(temporary)
+    with atomic_file(stem.with_name(f"{stem.name}.bin")) as temporary, temporary.open("wb") as stream:
+        for start in range(0, len(which), CHUNK):
+            ids = np.concatenate([side[index] for index in which[start : start + CHUNK]])
+            stream.write(ids.astype(dtype).tobytes())
+    return {"tokens": int(offsets[-1]), "type": dtype.str}
+
+
+def _copy_others(data: Path, directory: Path, description: dict[str, Any]) -> dict[str, str]:
+    """Copy the tokenizers, and every file of the other splits; returns the SHA-256 of the latter by name."""
+    others = {name: hash_ for name, hash_ in description["files"].items() if not name.startswith("train.")}
+    sides = [description["text"][side] for side in ("source", "target")]
+    tokenizers = {side["file"]: side["sha256"] for side in sides}
+    for name, expected in (others | tokenizers).items():
+        with atomic_file(directory / name) as temporary:
+            shutil.copyfile(data / name, temporary)
+        if sha256(directory / name) != expected:
+            raise UserError(
+                f"{data / name} is not as it was prepared (its SHA-256 differs); prepare it again"
+            )
+    return others

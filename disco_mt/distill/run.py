@@ -1,0 +1,183 @@
+"""Distil a corpus: open everything, translate the shards that are missing, put the dataset in place."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, get_args
+
+from safetensors import SafetensorError
+
+from disco_mt.data.dataset import Dataset, Side, id_type, read_description
+from disco_mt.data.progress import Advance, stage
+from disco_mt.decoding.beam_search import check_beam
+from disco_mt.decoding.strategies import DecodingOptions, strategy_for
+from disco_mt.distill.assemble import assemble
+from disco_mt.distill.plan import Plan, plan_shards
+from disco_mt.distill.teacher import EngineName, Translate, check_engine, check_fits, open_teacher
+from disco_mt.distill.work import FINISHED, finish, gather, read_shard, work_directory, write_shard
+from disco_mt.errors import UserError
+from disco_mt.files import refuse_existing, sha256
+from disco_mt.models.directory import WEIGHTS, Directory, read_config
+from disco_mt.settings import at_least, one_of
+from disco_mt.translator import Translator, find_model
+from disco_mt.version import __version__
+
+
+@dataclass(frozen=True)
+class DistillOptions:
+    """Who translates what, and how."""
+
+    model: str
+    """The teacher: a model directory, a shipped model, or the id of a model on the hub."""
+    data: Path
+    """Dataset directory made by `disco prepare`, with the teacher's tokenizers."""
+    out: Path
+    """Dataset directory to make; it must not exist yet. Unfinished work is kept beside it, in OUT.partial."""
+    beam: int = 5
+    """Beam size (autoregressive teachers; others use the default strategy of their kind)."""
+    length_penalty: float = 1.0
+    """alpha: beam search divides log P by length to this power."""
+    engine: EngineName = "torch"
+    """What runs the teacher; ctranslate2 is a fast runtime for autoregressive ones."""
+    shard_size: int = 2048
+    """Sentences that are finished, and kept, together."""
+    batch_tokens: int = 2048
+    """Padded source tokens that are decoded together (engine torch)."""
+    device: str = "cpu"
+    """cpu, cuda or mps (engine torch)."""
+
+    def __post_init__(self) -> None:
+        check_beam(self.beam, self.length_penalty)
+        one_of("engine", self.engine, get_args(EngineName))
+        at_least("shard_size", self.shard_size, 1)
+        at_least("batch_tokens", self.batch_tokens, 1)
+
+    @property
+    def decoding(self) -> DecodingOptions:
+        """What the decoders want to know."""
+        return DecodingOptions(beam=self.beam, length_penalty=self.length_penalty)
+
+
+@dataclass(frozen=True)
+class DistillReport:
+    """What was made: pairs, and how many were dropped for which reason."""
+
+    out: Path
+    pairs: int
+    dropped: dict[str, int]
+
+
+def distill(options: DistillOptions, command: str = "", quiet: bool = False) -> DistillReport:
+    """Make the dataset `options.out`. A run that was stopped goes on when it is called again.
+
+    command: how this was called, for provenance.json.
+    """
+    refuse_existing(options.out)
+    dataset = Dataset.open(options.data)
+    description = read_description(options.data, "dataset.json", "a dataset directory")
+    directory = read_config(find_model(options.model))
+    teacher = Translator.from_pretrained(directory.path, options.device)
+    check_fits(directory, options.data, description["text"])
+    check_engine(directory, options.engine, options.device)
+    try:
+        with work_directory(options.out, _provenance(options, dataset, directory, command)) as work:
+            if not (work / FINISHED).exists():
+                plan = plan_shards(dataset.splits["train"].source, teacher.longest_source, options.shard_size)
+                translations = _translate(work, plan, dataset, teacher, options, quiet)
+                assemble(work, dataset, description, plan, translations)
+            finish(work, options.out)
+    except (OSError, SafetensorError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UserError(
+            f"cannot write {options.out}: {reason}; finished shards are kept: mend this (free some space?) "
+            "and give the same command again"
+        ) from error
+    train = read_description(options.out, "dataset.json", "a dataset directory")["splits"]["train"]
+    return DistillReport(options.out, train["pairs"], train["dropped"])
+
+
+def _translate(
+    work: Path, plan: Plan, dataset: Dataset, teacher: Translator, options: DistillOptions, quiet: bool
+) -> Side:
+    """The translation of each sentence of the plan; only shards that are missing cost anything."""
+    source = dataset.splits["train"].source
+    missing = [n for n, shard in enumerate(plan.shards) if read_shard(work, n, len(shard)) is None]
+    if not quiet:
+        print(_announcement(plan, len(missing)), file=sys.stderr)
+    if missing:
+        tokens = sum(int(source.lengths[plan.sentences(number)].sum()) for number in missing)
+        with (
+            open_teacher(teacher, options.engine, options.decoding, options.batch_tokens, work) as translate,
+            stage("translating (source tokens)", tokens, quiet) as advance,
+        ):
+            # The longest sentences first: if memory is short, that shows at once.
+            for number in reversed(missing):
+                translate_shard(work, plan, number, dataset, translate, advance)
+    return gather(work, plan.shards, id_type(dataset.text.target.vocabulary_size))
+
+
+def translate_shard(
+    work: Path, plan: Plan, number: int, dataset: Dataset, translate: Translate, advance: Advance
+) -> None:
+    """One unit of work: it depends on no other, and what it writes on nothing but its arguments."""
+    source = dataset.splits["train"].source
+    sentences = [source[pair].tolist() for pair in plan.sentences(number)]
+    dtype = id_type(dataset.text.target.vocabulary_size)
+    write_shard(work, number, translate(sentences, advance), dtype)
+
+
+def _announcement(plan: Plan, missing: int) -> str:
+    done = len(plan.shards) - missing
+    before = f"; {done} were finished before" if done else ""
+    return (
+        f"{len(plan.first):,} different sentences of {len(plan.place):,} to translate, "
+        f"in {len(plan.shards)} shards{before}"
+    )
+
+
+def _provenance(
+    options: DistillOptions, dataset: Dataset, teacher: Directory, command: str
+) -> dict[str, Any]:
+    """Where the targets come from. "settings" is all that they depend on: to go on, it must be the same."""
+    strategy = strategy_for(teacher.model.kind, "")
+    packages = ("torch", "numpy", "tokenizers", *(["ctranslate2"] if options.engine == "ctranslate2" else []))
+    return {
+        "settings": {
+            "teacher": {"weights_sha256": sha256(teacher.path / WEIGHTS), "model": asdict(teacher.model)},
+            "data": {"dataset_json_sha256": dataset.fingerprint},
+            "decoding": {"engine": options.engine, **asdict(options.decoding), "strategy": strategy},
+            "shards": {"shard_size": options.shard_size, "batch_tokens": options.batch_tokens},
+        },
+        "teacher": {
+            "name": str(options.model),
+            "kind": teacher.model.kind,
+            "dev_bleu": _dev_bleu(teacher.extra),
+            "averaged": teacher.extra.get("averaged"),
+        },
+        "data": str(options.data),
+        "command": command,
+        "versions": {
+            "disco_mt": __version__,
+            "python": platform.python_version(),
+            **{name: _version(name) for name in packages},
+        },
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _dev_bleu(extra: dict[str, Any]) -> float | None:
+    """The score that `disco train` noted down; a mean of models has those of its parts instead."""
+    dev = extra.get("dev")
+    return dev.get("bleu") if isinstance(dev, dict) else None
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # whoever needs it says so
+        return "not installed"

@@ -1,0 +1,109 @@
+"""The teacher: a model behind one of two engines, and whether it fits the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+import torch
+
+from disco_mt.data.progress import Advance
+from disco_mt.decoding.strategies import DecodingOptions, decode
+from disco_mt.engine.ctranslate2 import CTranslate2Engine, export_ctranslate2
+from disco_mt.errors import UserError
+from disco_mt.models.directory import Directory
+from disco_mt.special import EOS, PAD
+from disco_mt.translator import Translator
+
+EngineName = Literal["torch", "ctranslate2"]
+Sentences = Sequence[list[int]]
+Translate = Callable[[Sentences, Advance], list[tuple[int, ...]]]
+"""Source ids without EOS, the shortest first -> target ids without EOS; says how many tokens it has done."""
+
+
+def check_fits(teacher: Directory, data: Path, text: dict[str, Any]) -> None:
+    """Refuse a teacher of another direction or vocabulary: ids are taken as they are, so all must agree."""
+    pairs = [
+        f"{description['source']['language']}-{description['target']['language']}"
+        for description in (teacher.text, text)
+    ]
+    if pairs[0] != pairs[1]:
+        raise UserError(
+            f"the teacher {teacher.path} translates {pairs[0]}, but the data in {data} are {pairs[1]}; "
+            "choose a teacher and data of the same languages"
+        )
+    for side in ("source", "target"):
+        for key in ("sha256", "processing"):
+            its, ours = teacher.text[side][key], text[side][key]
+            if its != ours:
+                raise UserError(
+                    f"the teacher {teacher.path} has another {side} tokenizer ({key} {its}) than the data in "
+                    f"{data} ({ours}); prepare the data with: disco prepare --tokenizers {teacher.path}"
+                )
+
+
+def check_engine(teacher: Directory, engine: EngineName, device: str) -> None:
+    """Refuse early what only one of the engines can do."""
+    if engine == "ctranslate2" and teacher.model.kind != "autoregressive":
+        raise UserError(
+            f"engine ctranslate2 runs autoregressive teachers only, but {teacher.path} is of kind "
+            f"{teacher.model.kind}; use --engine torch"
+        )
+    if engine == "ctranslate2" and device != "cpu":
+        raise UserError(f"engine ctranslate2 is for device cpu here, got {device!r}; use --engine torch")
+
+
+@contextmanager
+def open_teacher(
+    teacher: Translator, engine: EngineName, options: DecodingOptions, batch_tokens: int, scratch: Path
+) -> Iterator[Translate]:
+    """The function that translates. What an engine needs on disk is put into `scratch` for the time being."""
+    if engine == "torch":
+        yield partial(_by_torch, teacher, options, batch_tokens)
+        return
+    with TemporaryDirectory(prefix=".engine.", dir=scratch) as directory:
+        exported = Path(directory) / "model"
+        source, target = (
+            side.tokens(range(side.vocabulary_size)) for side in (teacher.text.source, teacher.text.target)
+        )
+        export_ctranslate2(teacher.model, source, target, exported)
+        yield partial(_by_ctranslate2, CTranslate2Engine(exported, torch.get_num_threads()), options)
+
+
+def _by_torch(
+    teacher: Translator, options: DecodingOptions, batch_tokens: int, sentences: Sentences, advance: Advance
+) -> list[tuple[int, ...]]:
+    found: list[tuple[int, ...]] = []
+    for batch in _batches(sentences, batch_tokens):
+        width = len(batch[-1]) + 1
+        rows = [[*ids, EOS, *[PAD] * (width - 1 - len(ids))] for ids in batch]
+        source = torch.tensor(rows, device=teacher.device)
+        found += [hypothesis.tokens for hypothesis in decode(teacher.model, source, options)]
+        advance(sum(map(len, batch)))
+    return found
+
+
+def _batches(sentences: Sentences, tokens: int) -> Iterator[list[list[int]]]:
+    """Neighbours, at most `tokens` together with EOS and padding; the last of a batch is its longest."""
+    batch: list[list[int]] = []
+    for ids in sentences:
+        if batch and (len(batch) + 1) * (len(ids) + 1) > tokens:
+            yield batch
+            batch = []
+        batch.append(ids)
+    if batch:
+        yield batch
+
+
+def _by_ctranslate2(
+    engine: CTranslate2Engine, options: DecodingOptions, sentences: Sentences, advance: Advance
+) -> list[tuple[int, ...]]:
+    hypotheses = engine.translate(
+        list(sentences), options.beam, options.length_penalty, with_probabilities=False
+    )
+    advance(sum(map(len, sentences)))
+    return [hypothesis.tokens for hypothesis in hypotheses]
