@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from disco_mt.models.config import ModelConfig
+from disco_mt.models.dropout import Dropout
 from disco_mt.models.encoder import Encoded, Encoder
 from disco_mt.models.layers import DecoderLayer, Positions, final_norm
 from disco_mt.special import NUM_SPECIAL
@@ -35,7 +36,7 @@ class TranslationModel(nn.Module):
         words = self.encoder.words if tied else nn.Embedding(config.target_vocabulary, config.width)
         self.words = words
         self.positions = Positions(config.max_target, config.width, config.positions == "learned")
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder.layers))
         self.norm = final_norm(config)
         self.output = (

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from disco_mt.models.config import ModelConfig
+from disco_mt.models.dropout import Dropout
 from disco_mt.models.layers import EncoderLayer, KeyValue, Positions, final_norm
 from disco_mt.models.length import LengthPredictor
 from disco_mt.special import PAD
@@ -35,7 +36,7 @@ class Encoder(nn.Module):
         self.words = nn.Embedding(config.source_vocabulary, config.width)
         self.positions = Positions(config.max_source, config.width, config.positions == "learned")
         self.length = LengthPredictor(config.length_classes, config.width) if with_length else None
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder.layers))
         self.norm = final_norm(config)
 

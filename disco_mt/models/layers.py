@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from disco_mt.models.config import ModelConfig, Stack
+from disco_mt.models.dropout import Dropout
 
 
 class KeyValue(NamedTuple):
@@ -99,7 +100,7 @@ class FeedForward(nn.Module):
         self.up = nn.Linear(width, hidden)
         self.down = nn.Linear(hidden, width)
         self.activation = nn.GELU() if activation == "gelu" else nn.ReLU()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.down(self.dropout(self.activation(self.up(x))))
@@ -112,7 +113,7 @@ class Residual(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.norm = LayerNorm(config.width)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.pre = config.norm == "pre"
 
     def enter(self, x: Tensor) -> Tensor:

@@ -11,7 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_LOGITS_AT_ONCE = 1 << 22
+_LOGITS_AT_ONCE = (
+    1 << 21
+)  # 8 MB in float32; more falls out of the cache
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -24,16 +26,22 @@ class _LinearCrossEntropy(torch.autograd.Function):
         weight_grad = torch.zeros_like(weight) if needed else None
         loss, nll = hidden.new_zeros((), dtype=torch.float64), hidden.new_zeros((), dtype=torch.float64)
         size = max(1, _LOGITS_AT_ONCE // len(weight))
+        buffer = hidden.new_empty(min(size, len(hidden)), len(weight))
         for start in range(0, len(hidden), size):
             rows, ids = hidden[start : start + size], wanted[start : start + size, None]
-            logits = rows @ weight.T
-            normaliser = logits.logsumexp(dim=1, keepdim=True)
-            row_nll = normaliser - logits.gather(1, ids)
-            spread = normaliser[:, 0] - logits.mean(dim=1)  # mean NLL over the whole vocabulary
-            nll += row_nll.sum()
-            loss += (1 - smoothing) * row_nll.sum() + smoothing * spread.sum()
+            logits = torch.mm(rows, weight.T, out=buffer[: len(rows)])
+            gold, mean = logits.gather(1, ids), logits.mean(dim=1, keepdim=True)
+            # One pass of exp in place: probabilities take the place of the logits.
+            highest = logits.amax(dim=1, keepdim=True)
+            total = logits.sub_(highest).exp_().sum(dim=1, keepdim=True)
+            normaliser = highest + total.log()
+            row_nll = (normaliser - gold).sum()
+            nll += row_nll
+            loss += (1 - smoothing) * row_nll + smoothing * (
+                normaliser - mean
+            ).sum()  # mean NLL of all entries
             if hidden_grad is not None and weight_grad is not None:
-                grad = logits.sub_(normaliser).exp_().sub_(smoothing / len(weight))
+                grad = logits.div_(total).sub_(smoothing / len(weight))
                 grad.scatter_add_(1, ids, grad.new_full(ids.shape, smoothing - 1))
                 torch.mm(grad, weight, out=hidden_grad[start : start + size])
                 weight_grad.addmm_(grad.T, rows)
