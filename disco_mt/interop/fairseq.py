@@ -7,9 +7,8 @@ that is let through, because the format keeps its arguments in it.
 from __future__ import annotations
 
 import argparse
-import pickle
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -25,6 +24,12 @@ from disco_mt.text.pair import TextPair
 from disco_mt.text.tokenizer import Tokenizer
 
 _FIRST_POSITION = PAD + 1  # rows of the position tables before the first real position
+_SIZED_BY = (  # the tensors that tell the sizes
+    *(f"{side}.embed_tokens.weight" for side in ("encoder", "decoder")),
+    *(f"{side}.embed_positions.weight" for side in ("encoder", "decoder")),
+    *(f"{side}.layers.0.fc1.bias" for side in ("encoder", "decoder")),
+    "encoder.embed_lengths.weight",
+)
 
 
 def import_fairseq(checkpoint: Path, source_dict: Path, target_dict: Path, out: Path) -> ModelConfig:
@@ -50,13 +55,21 @@ def _read(checkpoint: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     try:
         with torch.serialization.safe_globals([argparse.Namespace]):
             content = torch.load(checkpoint, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+    except Exception as error:  # a broken or hostile file may raise anything
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"{checkpoint} cannot be read as a checkpoint: {reason}") from None
-    if not isinstance(content, dict) or not {"args", "model"} <= content.keys():
-        raise UserError(f"{checkpoint} has no 'args' and 'model': not a checkpoint of the authors' format")
-    tensors = {name: tensor.float() for name, tensor in content["model"].items()}
-    return dict(vars(content["args"])), tensors
+    content = content if isinstance(content, dict) else {}
+    args, tensors = content.get("args"), content.get("model")
+    if not isinstance(args, argparse.Namespace) or not _is_state(tensors):
+        raise UserError(
+            f"{checkpoint} is not a checkpoint of the authors' format: expected 'args', a Namespace, and "
+            "'model', tensors by name"
+        )
+    return dict(vars(args)), {name: tensor.float() for name, tensor in tensors.items()}
+
+
+def _is_state(value: object) -> TypeGuard[dict[str, Tensor]]:
+    return isinstance(value, dict) and all(isinstance(tensor, Tensor) for tensor in value.values())
 
 
 def _vocabulary(path: Path) -> list[str]:
@@ -71,11 +84,7 @@ def _vocabulary(path: Path) -> list[str]:
 
 
 def _config(checkpoint: Path, args: dict[str, Any], tensors: dict[str, Tensor]) -> ModelConfig:
-    for name in (
-        "encoder.embed_tokens.weight",
-        "encoder.embed_lengths.weight",
-        "decoder.embed_tokens.weight",
-    ):
+    for name in _SIZED_BY:
         if name not in tensors:
             raise UserError(f"{checkpoint} has no {name}: not a DisCo model")
     if args.get("encoder_normalize_before") or args.get("decoder_normalize_before"):
