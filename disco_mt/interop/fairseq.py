@@ -1,12 +1,15 @@
 """Import of the authors' checkpoint format (a fork of fairseq 0.7.2): its names and shapes in our terms.
 
-The file is read with torch's `weights_only` loader, which runs nothing; argparse.Namespace is the one class
-that is let through, because the format keeps its arguments in it.
+The file is read with torch's `weights_only` loader, which runs nothing. argparse.Namespace is let through,
+because the format keeps its arguments in it; fairseq's meters, training statistics that lie beside the
+weights, become empty shells of ours.
 """
 
 from __future__ import annotations
 
 import argparse
+import pickle
+import re
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -32,6 +35,15 @@ _SIZED_BY = (  # the tensors that tell the sizes
 )
 
 
+class _Meter:
+    """What a meter of fairseq is read as; nobody looks into it."""
+
+
+_METERS: list[tuple[type[_Meter], str]] = [
+    (_Meter, f"fairseq.meters.{name}") for name in ("AverageMeter", "TimeMeter", "StopwatchMeter")
+]
+
+
 def import_fairseq(checkpoint: Path, source_dict: Path, target_dict: Path, out: Path) -> ModelConfig:
     """Write a model directory from a checkpoint and its two dictionaries. Returns the model's config."""
     args, tensors = _read(checkpoint)
@@ -53,11 +65,10 @@ def _read(checkpoint: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             f"{checkpoint} does not exist; --checkpoint takes a checkpoint file (checkpoint_best.pt)"
         )
     try:
-        with torch.serialization.safe_globals([argparse.Namespace]):
+        with torch.serialization.safe_globals([argparse.Namespace, *_METERS]):
             content = torch.load(checkpoint, map_location="cpu", weights_only=True)
     except Exception as error:  # a broken or hostile file may raise anything
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UserError(f"{checkpoint} cannot be read as a checkpoint: {reason}") from None
+        raise UserError(f"{checkpoint} cannot be read as a checkpoint: {_reason(error)}") from None
     content = content if isinstance(content, dict) else {}
     args, tensors = content.get("args"), content.get("model")
     if not isinstance(args, argparse.Namespace) or not _is_state(tensors):
@@ -66,6 +77,16 @@ def _read(checkpoint: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             "'model', tensors by name"
         )
     return dict(vars(args)), {name: tensor.float() for name, tensor in tensors.items()}
+
+
+def _reason(error: Exception) -> str:
+    """torch's advice is to load such a file without `weights_only`; ours is not."""
+    foreign = re.search(r"GLOBAL (\S+)", str(error))
+    if foreign:
+        return f"it refers to {foreign[1]}; only tensors and arguments are read, because more could run code"
+    if isinstance(error, pickle.UnpicklingError):
+        return "it is damaged, or no checkpoint at all"
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def _is_state(value: object) -> TypeGuard[dict[str, Tensor]]:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -211,6 +213,22 @@ def test_half_precision_checkpoints_become_float32(files: Files) -> None:
     assert torch.equal(model.words.weight, files.model.words.weight.half().float())
 
 
+def test_training_statistics_beside_the_weights_do_no_harm(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The authors' trainer pickled its meters, classes of a package that is not needed here."""
+    module = ModuleType("fairseq.meters")
+    meter = type("AverageMeter", (), {"__module__": "fairseq.meters"})
+    monkeypatch.setattr(module, "AverageMeter", meter, raising=False)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "fairseq", ModuleType("fairseq"))
+        patch.setitem(sys.modules, "fairseq.meters", module)
+        loss = meter()
+        loss.__dict__.update(val=1.0, count=3)
+        files.save(lambda content: content.update(extra_state={"train_meters": {"train_loss": loss}}))
+    assert files.load() == UNEQUAL
+
+
 def test_the_command(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     files.save()
     assert main(files.command()) == 0
@@ -351,7 +369,10 @@ def test_nothing_in_a_checkpoint_is_executed(
     files: Files, capsys: pytest.CaptureFixture[str], legacy: bool
 ) -> None:
     files.save(lambda content: content.update(extra_state=Touch(files.folder / "touched")), legacy)
-    assert "checkpoint.pt cannot be read" in refused(files, capsys)
+    said = refused(files, capsys)
+    assert "checkpoint.pt cannot be read" in said
+    assert "system" in said
+    assert "weights_only" not in said  # torch would advise to load it after all
     assert not (files.folder / "touched").exists()
 
 
