@@ -91,7 +91,10 @@ def _given(logits: Tensor, ids: Tensor) -> Tensor:
 
 
 def initialise(model: TranslationModel, generator: torch.Generator) -> None:
-    """Weights N(0, 0.02), biases 0, LayerNorm gamma 1 and beta 0."""
+    """Weights N(0, 0.02), biases 0, LayerNorm gamma 1 and beta 0; fixed tables are computed."""
+    for module in model.modules():
+        if isinstance(module, Positions):
+            module.fill()
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
             nn.init.zeros_(parameter)

@@ -45,7 +45,13 @@ class Positions(nn.Module):
         if learned:
             self.weight = nn.Parameter(torch.empty(rows, width))
         else:
-            self.register_buffer("weight", sinusoids(rows, width), persistent=False)
+            self.register_buffer("weight", torch.empty(rows, width), persistent=False)
+            self.fill()
+
+    def fill(self) -> None:
+        """Compute a sinusoidal table; a learned one is left alone."""
+        if not isinstance(self.weight, nn.Parameter):
+            self.weight.copy_(sinusoids(*self.weight.shape))
 
     def forward(self, length: int, start: int = 0) -> Tensor:
         """Rows for `length` positions from `start` on: (length, width)."""
