@@ -272,7 +272,7 @@ def test_killed_twice_at_any_moment(place: Path, tmp_path: Path) -> None:
     for least in (2, 6):
         process = spawn(place / "teacher", place / "data", out)
         while len(list(shards.glob("*.safetensors"))) < least and process.poll() is None:
-            time.sleep(0.001)
+            time.sleep(0.005)
         process.kill()
         process.communicate()
         assert process.returncode == -signal.SIGKILL
@@ -305,6 +305,22 @@ def test_a_disco_model_may_teach_but_not_through_ctranslate2(place: Path, tmp_pa
     assert distill(options, quiet=True).pairs == 300
     provenance = json.loads((options.out / "provenance.json").read_text())
     assert provenance["settings"]["decoding"]["strategy"] == "easy-first"
+
+
+def test_the_verb_reports(place: Path, tmp_path: Path, capsys: Any) -> None:
+    options = options_in(place, tmp_path / "out")
+    stopped_after(2, options)
+    places = ["--model", options.model, "--data", str(options.data), "--out", str(options.out)]
+    assert main(["distill", *SETTINGS[:-1], "--json", *places]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out) == {
+        "out": str(options.out),
+        "pairs": 300,
+        "dropped": {"empty": 0, "too long": 0},
+    }
+    assert "197 different sentences of 300 to translate, in 13 shards; 2 were finished before" in shown.err
+    provenance = json.loads((options.out / "provenance.json").read_text())
+    assert provenance["command"] == ""  # of the call that began it
 
 
 # Mistakes: named, exit code 2, nothing of earlier work lost
