@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 import tyro
 
-from disco_mt.cli.common import call
+from disco_mt.cli.common import call, writing
 from disco_mt.data.phrasebook import write_phrasebook
+from disco_mt.files import refuse_existing
 
 
 def corpus(name: Annotated[Literal["phrasebook"], tyro.conf.Positional], out: Path, seed: int = 1) -> int:
@@ -21,7 +22,9 @@ def corpus(name: Annotated[Literal["phrasebook"], tyro.conf.Positional], out: Pa
         out: Directory to write; it must not exist yet.
         seed: Another seed makes another sample of sentences.
     """
-    write_phrasebook(out, seed)
+    refuse_existing(out)
+    with writing(out):
+        write_phrasebook(out, seed)
     print(f"{out}: {', '.join(sorted(path.name for path in out.iterdir()))}")
     return 0
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from disco_command import Disco
-from small_model import Small
+from small_model import Small, make_model
 
 BAD_UTF8 = b"The house.\nThe \xff child.\nOld.\n"
 
@@ -119,6 +119,29 @@ def test_strategies_that_a_kind_of_model_lacks(refused: Disco, small: Small) -> 
     assert "cmlm models with mask-predict" in said
 
 
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("corpus", "wmt99", "--out", "none"), "phrasebook"),
+        (("export", "--model", "none", "--format", "pdf", "--out", "none"), "ctranslate2"),
+        (("distill", "--model", "m", "--data", "d", "--out", "none", "--engine", "steam"), "'torch'"),
+    ],
+)
+def test_other_choices(refused: Disco, arguments: tuple[str, ...], expected: str) -> None:
+    assert expected in refused(*arguments).said
+
+
+def test_rescoring_with_a_foreign_vocabulary(
+    refused: Disco, disco: Disco, small: Small, tmp_path: Path
+) -> None:
+    disco(*prepare(small, tmp_path / "other", vocabulary_size=300), "--quiet")
+    foreign = make_model(tmp_path / "foreign", tmp_path / "other", "autoregressive")
+    command = ("translate", "x", "--model", small.disco, "--rescore-with", foreign)
+    assert "must share languages and tokenizers" in refused(*command).said
+    assert "there is no model 'nobody'" in refused(*command[:-1], "nobody").said
+    assert disco(*command[:-1], small.autoregressive, "--iterations", "1").code == 0
+
+
 # Files that are read
 
 
@@ -193,6 +216,10 @@ def taken_outputs(small: Small, taken: Path) -> dict[str, tuple[object, ...]]:
         "trace --html": ("trace", "x", *model, "--html", taken),
         "trace --svg": ("trace", "x", *model, "--svg", taken),
         "import-fairseq": ("import-fairseq", *missing, "--out", taken),
+        "average": ("average", small.corpus, "--out", taken),
+        "distill": ("distill", "--model", small.autoregressive, "--data", small.dataset, "--out", taken),
+        "export": ("export", "--model", small.autoregressive, "--format", "ctranslate2", "--out", taken),
+        "corpus": ("corpus", "phrasebook", "--out", taken),
     }
 
 
@@ -209,7 +236,9 @@ def test_an_output_path_that_exists_is_left_alone(
     assert f"{taken} already exists" in said
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS_THAT_WRITE if verb != "import-fairseq"])
+@pytest.mark.parametrize(
+    "verb", [verb for verb in VERBS_THAT_WRITE if verb not in ("import-fairseq", "average", "corpus")]
+)
 def test_an_output_path_that_cannot_be_written(
     refused: Disco, small: Small, tmp_path: Path, verb: str
 ) -> None:
