@@ -22,7 +22,7 @@ from disco_mt.text.lines import read_lines
 from disco_mt.text.pair import TextPair, Vocabulary
 from disco_mt.text.tokenizer import Tokenizer
 
-SAMPLE = 500_000  # lines of each side from which a vocabulary is learnt, at most: more would cost memory only
+SAMPLE = 500_000  # lines of each side from which a vocabulary is learnt, at most: bounds memory and time
 UNSPACED = 15  # characters a word, on average: text without spaces between words, such as Chinese
 
 PrepareProcessing = Literal["raw", "moses", "pretokenized"]
