@@ -12,12 +12,12 @@ from typing import Annotated, Any
 import tyro
 
 from disco_mt.cli.common import call, input_lines, use_threads, write_lines
-from disco_mt.data.progress import stage
 from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.errors import UserError
 from disco_mt.evaluation.quality import measure, read_references, to_json, to_lines
 from disco_mt.evaluation.tune import Weight, best, tune, with_weight
 from disco_mt.files import refuse_existing
+from disco_mt.progress import stage
 from disco_mt.translator import BATCH_TOKENS, DEFAULT_MODEL, Translator
 
 

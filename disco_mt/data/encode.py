@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from disco_mt.data.dataset import id_type
-from disco_mt.data.progress import Advance
+from disco_mt.progress import Advance
 from disco_mt.text.pair import TextPair
 from disco_mt.text.tokenizer import Tokenizer
 

@@ -15,9 +15,9 @@ from typing import Any, Literal, get_args
 
 from disco_mt.data.dataset import FORMAT_VERSION, id_type, read_description
 from disco_mt.data.encode import Limits, SplitReport, write_split
-from disco_mt.data.progress import Advance, stage
 from disco_mt.errors import UserError
 from disco_mt.files import atomic_directory, refuse_existing, sha256, write_text
+from disco_mt.progress import Advance, stage
 from disco_mt.text.lines import read_lines
 from disco_mt.text.pair import TextPair, Vocabulary
 from disco_mt.text.tokenizer import Tokenizer

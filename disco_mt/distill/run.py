@@ -13,7 +13,6 @@ from typing import Any, get_args
 from safetensors import SafetensorError
 
 from disco_mt.data.dataset import Dataset, Side, id_type, read_description
-from disco_mt.data.progress import Advance, stage
 from disco_mt.decoding.beam_search import check_beam
 from disco_mt.decoding.strategies import DecodingOptions, strategy_for
 from disco_mt.distill.assemble import assemble
@@ -23,6 +22,7 @@ from disco_mt.distill.work import FINISHED, finish, gather, read_shard, work_dir
 from disco_mt.errors import UserError
 from disco_mt.files import refuse_existing, sha256
 from disco_mt.models.directory import WEIGHTS, Directory, read_config
+from disco_mt.progress import Advance, stage
 from disco_mt.settings import at_least, one_of
 from disco_mt.translator import Translator, find_model
 from disco_mt.version import __version__

@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import torch
 
-from disco_mt.data.progress import Advance
 from disco_mt.decoding.strategies import DecodingOptions, decode
 from disco_mt.engine.ctranslate2 import CTranslate2Engine, export_ctranslate2
 from disco_mt.errors import UserError
 from disco_mt.models.directory import Directory
+from disco_mt.progress import Advance
 from disco_mt.special import EOS, PAD
 from disco_mt.translator import Translator
 

@@ -11,9 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_LOGITS_AT_ONCE = (
-    1 << 21
-)  # 8 MB in float32; more falls out of the cache
+_LOGITS_AT_ONCE = 1 << 21  # 8 MB in float32; more falls out of the cache
 
 
 class _LinearCrossEntropy(torch.autograd.Function):

@@ -45,6 +45,12 @@ class Recipe:
                 f"model.tying 'all' needs a joint vocabulary, but {dataset.path} has separate ones; "
                 "use model.tying 'decoder', or prepare with --vocabulary joint"
             )
+        for key, size in zip(_FROM_DATA, (source, target), strict=True):
+            asked = getattr(self.model, key)
+            if asked not in (size, getattr(ModelConfig, key)):
+                raise UserError(
+                    f"model.{key} is {asked}, but {dataset.path} has {size} entries; leave it out"
+                )
         return replace(self, model=replace(self.model, source_vocabulary=source, target_vocabulary=target))
 
     def as_dict(self) -> dict[str, Any]:

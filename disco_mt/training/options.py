@@ -37,7 +37,6 @@ class TrainingOptions:
     adam_epsilon: float = 1e-6
     clip_norm: float = 25.0
     """Longest gradient, over all parameters together."""
-    label_smoothing: float = 0.1
     keep_best: int = 5
     """How many of the models with the best dev BLEU are kept."""
     save_every: int = 1000
@@ -57,7 +56,7 @@ class TrainingOptions:
         for name in ("learning_rate", "adam_epsilon", "clip_norm"):
             if not getattr(self, name) > 0:
                 raise UserError(f"training.{name} must be above 0, got {getattr(self, name)}")
-        for name in ("adam_beta1", "adam_beta2", "label_smoothing"):
+        for name in ("adam_beta1", "adam_beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise UserError(f"training.{name} must be at least 0 and below 1, got {getattr(self, name)}")
         if self.batch_tokens < self.max_tokens:

@@ -30,7 +30,6 @@ from disco_mt.training.options import MAY_CHANGE, TrainingOptions
         ("clip_norm", 0.0),
         ("adam_epsilon", 0.0),
         ("adam_beta1", 1.0),
-        ("label_smoothing", 1.0),
         ("batch_tokens", 8_191),
     ],
 )
@@ -43,4 +42,4 @@ def test_what_may_change_is_what_no_weight_depends_on() -> None:
     names = {field.name for field in fields(TrainingOptions)}
     assert names >= MAY_CHANGE
     assert names - MAY_CHANGE == TrainingOptions().decisive().keys()
-    assert {"seed", "batch_tokens", "learning_rate", "label_smoothing"} <= TrainingOptions().decisive().keys()
+    assert {"seed", "batch_tokens", "learning_rate"} <= TrainingOptions().decisive().keys()
