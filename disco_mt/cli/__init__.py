@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Callable
+from types import FrameType
 
 from disco_mt.errors import UserError
 from disco_mt.version import __version__
@@ -29,8 +31,11 @@ VERBS = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one verb. Returns the exit code: 0, or 2 for a user's mistake."""
+    if arguments is None:
+        arguments = sys.argv[1:]
+        signal.signal(signal.SIGTERM, _terminated)
     try:
-        return _flushed(_dispatch(sys.argv[1:] if arguments is None else arguments))
+        return _flushed(_dispatch(arguments))
     except UserError as error:
         return _complain(str(error))
     except KeyboardInterrupt:
@@ -55,6 +60,11 @@ def _dispatch(arguments: list[str]) -> int:
     if arguments[0] not in VERBS:
         raise UserError(f"unknown verb {arguments[0]!r}; there are: {', '.join(VERBS)}")
     return _command(arguments[0])(arguments[1:])
+
+
+def _terminated(number: int, _: FrameType | None) -> None:
+    """End as an exception does, so that temporary files go. Training has its own way: it saves first."""
+    raise SystemExit(128 + number)
 
 
 def _flushed(code: int) -> int:
