@@ -10,15 +10,10 @@ from typing import Annotated, Any
 import tyro
 
 from disco_mt.cli.common import call, use_threads
-from disco_mt.data.dataset import Dataset
 from disco_mt.errors import UserError
-from disco_mt.evaluation.dev import dev_scorer
-from disco_mt.models.build import build_model
-from disco_mt.objectives.build import build_objective
 from disco_mt.recipes.recipe import Recipe, load_recipe, shipped_recipes
-from disco_mt.training.loop import train
+from disco_mt.recipes.train import train_recipe
 from disco_mt.training.session import TrainingResult
-from disco_mt.translator import check_device
 
 
 @dataclass(frozen=True)
@@ -50,18 +45,12 @@ class TrainCommand:
 def run(command: TrainCommand) -> int:
     """Train, and say where the models are."""
     use_threads(command.threads)
-    dataset = Dataset.open(command.data)
-    recipe = command.settings.for_data(dataset)
-    model = build_model(recipe.model, recipe.training.seed).to(check_device(command.device))
-    result = train(
+    result = train_recipe(
+        command.settings,
+        command.data,
         command.out,
-        model,
-        dataset,
-        build_objective(recipe.model.kind, recipe.objective),
-        dev_scorer(dataset, recipe.decoding, command.device),
-        recipe.training,
-        recipe.as_dict(),
         resume=command.resume,
+        device=command.device,
         quiet=command.quiet,
     )
     if command.json:

@@ -6,7 +6,9 @@ Sections: [model] (models/config.py), [objective] (objectives/build.py), [traini
 
 from __future__ import annotations
 
+import json
 import tomllib
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -57,6 +59,13 @@ class Recipe:
         """For run.json and model cards."""
         return asdict(self)
 
+    def as_toml(self) -> str:
+        """The file of this recipe, every value in it but the vocabulary sizes, which come from a dataset."""
+        content = self.as_dict()
+        for key in _FROM_DATA:
+            del content["model"][key]
+        return "\n".join(_tables(content, "")).lstrip() + "\n"
+
 
 def load_recipe(name: str) -> Recipe:
     """A recipe file, or one that ships by its name."""
@@ -67,11 +76,16 @@ def load_recipe(name: str) -> Recipe:
         raise UserError(f"{path} is not valid TOML: {error}") from None
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
+    refuse_sizes_of_the_data(content, str(path))
+    return from_dict(Recipe, content, str(path))
+
+
+def refuse_sizes_of_the_data(content: dict[str, Any], where: str) -> None:
+    """Vocabulary sizes are no choice of a recipe."""
     model = content.get("model")
     for key in _FROM_DATA:
         if isinstance(model, dict) and key in model:
-            raise UserError(f"{path}: model.{key} comes from the dataset; remove it")
-    return from_dict(Recipe, content, str(path))
+            raise UserError(f"{where}: model.{key} comes from the dataset; remove it")
 
 
 def find_recipe(name: str) -> Path:
@@ -87,3 +101,14 @@ def find_recipe(name: str) -> Path:
 def shipped_recipes() -> list[str]:
     """Names of the recipes inside the package."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def _tables(content: dict[str, Any], name: str) -> Iterator[str]:
+    """Lines of TOML: the plain values of a table (TOML writes them as JSON does), then the tables in it."""
+    plain = {key: value for key, value in content.items() if not isinstance(value, dict)}
+    if plain:
+        yield f"\n[{name}]"
+    yield from (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in plain.items())
+    for key, value in content.items():
+        if isinstance(value, dict):
+            yield from _tables(value, f"{name}.{key}".lstrip("."))

@@ -1,0 +1,156 @@
+"""The stages of a suite: what each needs, the hash of all that it depends on, and the command that runs it.
+
+prepare -> train:TEACHER -> average:TEACHER -> distill -> train:STUDENT -> average:STUDENT -> evaluate:STUDENT
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from disco_mt.data.sources import SplitFiles
+from disco_mt.recipes.suite import Suite, System
+from disco_mt.training.rundir import is_run
+
+VERSION = 1  # part of every hash: to be raised when a stage makes something else from the same options
+DONE, RECIPE, SCORES = "done.json", "recipe.toml", "scores.json"  # in the directory of a stage
+CORPUS = "corpus.json"  # in the folder of all: the hashes of the files of the corpus
+_NO_INPUT = {"save_every", "log_every"}  # of training: nothing that is made depends on them
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of a suite; what it makes is in `directory`, and whole once `done`."""
+
+    name: str
+    needs: tuple[str, ...]  # stages
+    directory: Path
+    inputs: dict[str, Any]  # all that it depends on
+
+    @property
+    def done(self) -> bool:
+        """Is there nothing left to do?"""
+        return (self.directory / DONE).is_file()
+
+    @property
+    def verb(self) -> str:
+        """The `disco` command that does the work."""
+        return self.name.partition(":")[0]
+
+    @property
+    def system(self) -> str:
+        """The system that it is for; empty if it is for all of them."""
+        return self.name.partition(":")[2]
+
+    @property
+    def output(self) -> Path:
+        """What the command makes: a dataset, a run, a model, or the hypotheses."""
+        return self.directory / _OUTPUT[self.verb]
+
+
+_OUTPUT = {
+    "prepare": "data",
+    "distill": "data",
+    "train": "run",
+    "average": "model",
+    "evaluate": "hypotheses.txt",
+}
+
+
+def plan(suite: Suite, folder: Path, corpus: dict[str, str]) -> dict[str, Stage]:
+    """All stages by name, in an order in which they can run. corpus: the hashes of its files."""
+    stages: dict[str, Stage] = {}
+
+    def add(name: str, inputs: dict[str, Any], *needs: str) -> None:
+        inputs = inputs | {"needs": {need: stages[need].directory.name for need in needs}}
+        stages[name] = Stage(name, needs, folder / name.replace(":", "-") / digest(inputs), inputs)
+
+    def add_system(name: str, system: System) -> None:
+        data = "prepare" if system.data == "raw" else "distill"
+        add(f"train:{name}", {"recipe": _recipe_inputs(system)}, data)
+        add(f"average:{name}", {"number": suite.average}, f"train:{name}")
+        # The test set is that of the raw data in either case.
+        add(f"evaluate:{name}", {"decoding": chosen(system.evaluate)}, "prepare", f"average:{name}")
+
+    add("prepare", {"data": chosen(suite.data), "files": corpus, "prepare": chosen(suite.prepare)})
+    for name, system in suite.systems.items():
+        if system.data == "raw":
+            add_system(name, system)
+    if suite.distill is not None:
+        add("distill", {"distill": chosen(suite.distill)}, "prepare", f"average:{suite.distill.teacher}")
+    for name, system in suite.systems.items():
+        if system.data == "distilled":
+            add_system(name, system)
+    return stages
+
+
+def command(stage: Stage, stages: dict[str, Stage], suite: Suite, threads: int) -> list[str]:
+    """The arguments of `disco` that run a stage other than prepare, from the start or where it stopped."""
+    output = ["--out", str(stage.output)]
+    limit = ["--threads", str(threads)]
+    match stage.verb:
+        case "train":
+            data = stages[stage.needs[0]].output
+            resume = ["--resume"] if is_run(stage.output) else []
+            recipe = str(stage.directory / RECIPE)
+            return ["train", recipe, "--data", str(data), *output, *limit, *resume]
+        case "average":
+            run = stages[stage.needs[0]].output
+            return ["average", str(run), *output, "--number", str(suite.average)]
+        case "distill":
+            data, model = (stages[need].output for need in stage.needs)
+            options = {key: value for key, value in stage.inputs["distill"].items() if key != "teacher"}
+            return ["distill", "--model", str(model), "--data", str(data), *output, *limit, *flags(options)]
+        case _:
+            data, model = (stages[need].output for need in stage.needs)
+            files = ["--source", str(data / "test.source.txt"), *_references(data)]
+            files += ["--hypotheses", str(stage.output)]
+            return ["evaluate", "--model", str(model), *files, *limit, *flags(stage.inputs["decoding"])]
+
+
+def prepare_command(stage: Stage, suite: Suite, splits: dict[str, SplitFiles]) -> list[str]:
+    """The arguments of `disco` that make the dataset."""
+    options: dict[str, Any] = dict(
+        zip(("source_language", "target_language"), suite.data.languages, strict=True)
+    )
+    for split, files in splits.items():
+        prefix = "" if split == "train" else f"{split}_"
+        options |= {f"{prefix}{key}": value for key, value in asdict(files).items() if value is not None}
+    return ["prepare", *flags(options | chosen(suite.prepare)), "--out", str(stage.output)]
+
+
+def flags(options: dict[str, Any]) -> list[str]:
+    """Options as they are typed."""
+    return [word for key, value in options.items() for word in (f"--{key.replace('_', '-')}", str(value))]
+
+
+def chosen(options: Any) -> dict[str, Any]:
+    """What differs from the defaults: an option that is added one day changes no hash."""
+    found: dict[str, Any] = {}
+    for field in fields(options):
+        value = getattr(options, field.name)
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        if value != default:
+            found[field.name] = chosen(value) if is_dataclass(value) else value
+    return found
+
+
+def digest(inputs: dict[str, Any]) -> str:
+    """A short name for all that a stage depends on."""
+    text = json.dumps({"version": VERSION, **inputs}, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _recipe_inputs(system: System) -> dict[str, Any]:
+    recipe = chosen(system.recipe)
+    training = {key: value for key, value in recipe.get("training", {}).items() if key not in _NO_INPUT}
+    return {**recipe, "training": training}
+
+
+def _references(data: Path) -> list[str]:
+    """All references, if they are known."""
+    every = data / "test.references.tsv"
+    return ["--references", str(every)] if every.exists() else ["--reference", str(data / "test.target.txt")]

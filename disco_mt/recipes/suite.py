@@ -1,0 +1,255 @@
+"""A suite: a whole experiment as one TOML file. Data, preparation, teacher, distillation, students, scores.
+
+    about = "one line for `disco recipe list`"
+    average = 5                      # checkpoints that make a model
+    [data]                           # DataOptions: which corpus, which languages
+    [prepare]                        # Preparation
+    [distill]                        # Distillation: who teaches, and how its translations are found
+    [model] [objective] [training] [decoding]      # of every system: the sections of a recipe (recipe.py)
+    [systems.NAME]                   # one trained model
+    data = "raw"                     # or "distilled"
+    like = "OTHER"                   # take over what that system has
+    model.kind = "autoregressive"    # what is its own: any key of a recipe
+    evaluate.strategy = "beam"       # decoding of the test set, where it is not that of the dev set
+
+What is left out has the default of a recipe. workspace.py makes the stages of it.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from disco_mt.data.prepare import PrepareProcessing
+from disco_mt.data.sources import SourceName
+from disco_mt.decoding.beam_search import check_beam
+from disco_mt.decoding.strategies import DecodingOptions, strategy_for
+from disco_mt.distill.teacher import EngineName
+from disco_mt.errors import UserError
+from disco_mt.recipes.recipe import FOLDER, Recipe, refuse_sizes_of_the_data
+from disco_mt.settings import at_least, from_dict
+from disco_mt.text.pair import Vocabulary
+
+SUITES = FOLDER / "suites"
+DataName = Literal["raw", "distilled"]
+_SHARED = ("model", "objective", "training", "decoding", "evaluate")
+_SYSTEM = ("data", "like", *_SHARED)
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """Which corpus; data/sources.py knows its files."""
+
+    source: SourceName
+    languages: tuple[str, str] = ("en", "de")
+    """Source and target."""
+    limit: int = 0
+    """Training pairs to use, a fixed sample (a larger one has every smaller one in it); 0 = all."""
+
+    def __post_init__(self) -> None:
+        at_least("data.limit", self.limit, 0)
+        if len(self.languages) != 2 or not all(isinstance(each, str) for each in self.languages):
+            raise UserError(f'data.languages must be two codes such as ["en", "de"], got {self.languages!r}')
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """Options of `disco prepare`."""
+
+    vocabulary: Vocabulary = "joint"
+    vocabulary_size: int = 32_000
+    processing: PrepareProcessing = "raw"
+    max_length: int = 250
+    max_ratio: float = 3.0
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """Options of `disco distill`, and which system is the teacher."""
+
+    teacher: str
+    beam: int = 5
+    length_penalty: float = 1.0
+    engine: EngineName = "torch"
+    shard_size: int = 2048
+    batch_tokens: int = 2048
+
+    def __post_init__(self) -> None:
+        check_beam(self.beam, self.length_penalty)
+        at_least("distill.shard_size", self.shard_size, 1)
+        at_least("distill.batch_tokens", self.batch_tokens, 1)
+
+
+@dataclass(frozen=True)
+class System:
+    """One trained model: what it learns from, its recipe, and how it decodes the test set."""
+
+    data: DataName
+    recipe: Recipe
+    evaluate: DecodingOptions
+
+    def __post_init__(self) -> None:
+        strategy_for(self.recipe.model.kind, self.evaluate.strategy)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A whole experiment."""
+
+    name: str
+    about: str
+    data: DataOptions
+    systems: dict[str, System]
+    prepare: Preparation = field(default_factory=Preparation)
+    distill: Distillation | None = None
+    average: int = 5
+
+    def __post_init__(self) -> None:
+        at_least("average", self.average, 1)
+        if not self.systems:
+            raise UserError("there are no systems; add a table such as [systems.teacher]")
+        for name, system in self.systems.items():
+            if system.data == "distilled" and self.distill is None:
+                raise UserError(f"systems.{name} wants distilled data, but there is no [distill] table")
+        if self.distill is not None:
+            _check_teacher(self.distill.teacher, self.systems)
+
+    def system(self, name: str) -> System:
+        """A system by its name, or a refusal that lists them."""
+        if name not in self.systems:
+            raise UserError(f"{self.name} has no system {name!r}; there are: {', '.join(self.systems)}")
+        return self.systems[name]
+
+
+def load_suite(name_or_path: str | Path) -> Suite:
+    """A suite file, or one that ships by its name."""
+    path = find_suite(name_or_path)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not valid TOML: {error}") from None
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    try:
+        return _suite(path.stem, content)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+
+
+def find_suite(name_or_path: str | Path) -> Path:
+    """The file of a suite: a path, or the name of a shipped one."""
+    shipped = SUITES / f"{name_or_path}.toml"
+    if shipped.is_file():
+        return shipped
+    if Path(name_or_path).is_file():
+        return Path(name_or_path)
+    raise UserError(
+        f"there is no suite {str(name_or_path)!r}: neither a file nor one of {', '.join(shipped_suites())}"
+    )
+
+
+def shipped_suites() -> list[str]:
+    """Names of the suites inside the package."""
+    return sorted(path.stem for path in SUITES.glob("*.toml"))
+
+
+def _suite(name: str, content: dict[str, Any]) -> Suite:
+    known = ("about", "average", "data", "prepare", "distill", "systems", *_SHARED)
+    _refuse_unknown(content, known, "")
+    about, number = content.get("about", ""), content.get("average", 5)
+    if not isinstance(about, str):
+        raise UserError(f"about must be a string, got {about!r}")
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise UserError(f"average must be a whole number, got {number!r}")
+    return Suite(
+        name=name,
+        about=about,
+        data=_data(_table(content, "data", needed=True)),
+        systems=_systems(content),
+        prepare=from_dict(Preparation, _table(content, "prepare"), "prepare"),
+        distill=_distillation(_table(content, "distill")),
+        average=number,
+    )
+
+
+def _data(table: dict[str, Any]) -> DataOptions:
+    if "source" not in table:
+        raise UserError(f"data.source is missing; there are: {', '.join(get_args(SourceName))}")
+    if "languages" in table and not isinstance(table["languages"], list):
+        raise UserError(f'data.languages must be a list such as ["en", "de"], got {table["languages"]!r}')
+    lists = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+    return from_dict(DataOptions, lists, "data")
+
+
+def _distillation(table: dict[str, Any]) -> Distillation | None:
+    if table and "teacher" not in table:
+        raise UserError("distill.teacher is missing: name the system that translates the training data")
+    return from_dict(Distillation, table, "distill") if table else None
+
+
+def _check_teacher(teacher: str, systems: dict[str, System]) -> None:
+    if teacher not in systems:
+        raise UserError(f"distill.teacher {teacher!r} is not a system; there are: {', '.join(systems)}")
+    if systems[teacher].data != "raw":
+        raise UserError(f'distill.teacher {teacher!r} must have data = "raw": it cannot be its own pupil')
+
+
+def _systems(content: dict[str, Any]) -> dict[str, System]:
+    shared = {name: _table(content, name) for name in _SHARED}
+    tables = _table(content, "systems")
+    return {name: _system(name, _merged(shared, _inherited(name, tables, ()))) for name in tables}
+
+
+def _inherited(name: str, tables: dict[str, Any], heirs: tuple[str, ...]) -> dict[str, Any]:
+    """The table of a system, over that of the system it is `like`."""
+    own = _table(tables, name, "systems.")
+    _refuse_unknown(own, _SYSTEM, f"systems.{name}: ")
+    like = own.get("like")
+    if like is None:
+        return own
+    if like not in tables or like in (name, *heirs):
+        raise UserError(f"systems.{name}: like must name another system, got {like!r}")
+    return _merged(_inherited(like, tables, (*heirs, name)), own)
+
+
+def _system(name: str, table: dict[str, Any]) -> System:
+    where = f"systems.{name}"
+    data = table.get("data", "raw")
+    if data not in get_args(DataName):
+        raise UserError(f"{where}: data must be one of {', '.join(get_args(DataName))}; got {data!r}")
+    recipe = {key: table[key] for key in _SHARED if key != "evaluate"}
+    refuse_sizes_of_the_data(recipe, where)
+    try:
+        return System(
+            data=data,
+            recipe=from_dict(Recipe, recipe, where),
+            evaluate=from_dict(DecodingOptions, table["decoding"] | table["evaluate"], f"{where}: evaluate"),
+        )
+    except UserError as error:  # such as an objective that does not fit the model
+        raise error if str(error).startswith(where) else UserError(f"{where}: {error}") from None
+
+
+def _merged(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """Both tables, the values of `over` first, table by table."""
+    both = dict(under)
+    for key, value in over.items():
+        nested = isinstance(value, dict) and isinstance(both.get(key), dict)
+        both[key] = _merged(both[key], value) if nested else value
+    return both
+
+
+def _table(content: dict[str, Any], name: str, where: str = "", needed: bool = False) -> dict[str, Any]:
+    if needed and name not in content:
+        raise UserError(f"the table [{where}{name}] is missing")
+    table = content.get(name, {})
+    if not isinstance(table, dict):
+        raise UserError(f"{where}{name} must be a table, got {table!r}")
+    return table
+
+
+def _refuse_unknown(table: dict[str, Any], known: tuple[str, ...], where: str) -> None:
+    for key in table:
+        if key not in known:
+            raise UserError(f"{where}unknown key '{key}'; known keys: {', '.join(sorted(known))}")

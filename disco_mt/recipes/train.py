@@ -1,0 +1,39 @@
+"""Train what a recipe describes: here dataset, model, objective and dev scorer come together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from disco_mt.data.dataset import Dataset
+from disco_mt.evaluation.dev import dev_scorer
+from disco_mt.models.build import build_model
+from disco_mt.objectives.build import build_objective
+from disco_mt.recipes.recipe import Recipe
+from disco_mt.training.loop import train
+from disco_mt.training.session import TrainingResult
+from disco_mt.translator import check_device
+
+
+def train_recipe(
+    recipe: Recipe,
+    data: Path,
+    out: Path,
+    *,
+    resume: bool = False,
+    device: str = "cpu",
+    quiet: bool = False,
+) -> TrainingResult:
+    """Train on the dataset directory `data` into the run directory `out`; resume: from its last checkpoint."""
+    dataset = Dataset.open(data)
+    recipe = recipe.for_data(dataset)
+    return train(
+        out,
+        build_model(recipe.model, recipe.training.seed).to(check_device(device)),
+        dataset,
+        build_objective(recipe.model.kind, recipe.objective),
+        dev_scorer(dataset, recipe.decoding, device),
+        recipe.training,
+        recipe.as_dict(),
+        resume=resume,
+        quiet=quiet,
+    )

@@ -1,0 +1,133 @@
+"""Where the results of a suite are, and how the missing ones are made.
+
+FOLDER/<stage>/<hash of all it depends on>/: an option that changes gives new directories to the stages that
+depend on it, and what is finished is never made again. FOLDER/corpus.json remembers the corpus, so that
+results can be used where the data are not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from disco_mt.data.dataset import read_description
+from disco_mt.data.sources import SourceFiles, data_folder, find_files
+from disco_mt.errors import UserError
+from disco_mt.recipes.processes import Commands
+from disco_mt.recipes.runner import Runner
+from disco_mt.recipes.stages import CORPUS, SCORES, Stage, plan
+from disco_mt.recipes.suite import DataName, Suite
+from disco_mt.settings import at_least
+from disco_mt.training.rundir import read_log
+
+ENVIRONMENT = "DISCO_RUNS"
+
+
+class Workspace:
+    """The results of a suite in a folder."""
+
+    def __init__(self, suite: Suite, folder: Path | None = None, data: Path | None = None) -> None:
+        """folder: by default that of the suite in `runs_folder()`. data: the folder of the corpus."""
+        self.suite = suite
+        self.folder = folder or runs_folder() / suite.name
+        self._data = data_folder(data)
+        self._data_given = data is not None
+
+    def stages(self) -> list[Stage]:
+        """All stages, in an order in which they can run."""
+        return list(self._stages.values())
+
+    def stage(self, name: str) -> Stage:
+        """A stage by its name, or a refusal that lists them."""
+        if name not in self._stages:
+            raise UserError(f"{self.suite.name} has no stage {name!r}; there are: {', '.join(self._stages)}")
+        return self._stages[name]
+
+    def run(
+        self, stage: str | Sequence[str] | None = None, jobs: int = 1, quiet: bool = False, threads: int = 1
+    ) -> None:
+        """Run a stage (or several) and what it needs, or all of them. What is done is not done again.
+
+        stage: a name such as train:disco, or a verb such as train for all stages that begin with it.
+        jobs: how many stages run side by side. threads: of each of them.
+        """
+        at_least("jobs", jobs, 1)
+        at_least("threads", threads, 1)
+        names = (stage,) if isinstance(stage, str) else stage
+        wanted = self._stages if names is None else self._with_needs(names)
+        runner = Runner(self.suite, self.folder, self._stages, self._files, Commands(threads), jobs, quiet)
+        runner.run(list(wanted.values()))
+
+    def dataset(self, name: DataName) -> Path:
+        """The directory of a dataset."""
+        return self._made("prepare" if name == "raw" else "distill")
+
+    def model(self, system: str) -> Path:
+        """The directory of a system's model: the mean of its best checkpoints."""
+        self.suite.system(system)
+        return self._made(f"average:{system}")
+
+    def run_directory(self, system: str) -> Path:
+        """The training run of a system."""
+        self.suite.system(system)
+        return self._made(f"train:{system}")
+
+    def training_seconds(self, system: str) -> float:
+        """How long a system was trained, over all sessions, dev scoring left out."""
+        entries = read_log(self.run_directory(system))
+        return float(entries[-1]["seconds"] - sum(each.get("score_seconds", 0.0) for each in entries))
+
+    def scores(self, system: str) -> dict[str, Any]:
+        """What `disco evaluate` found on the test set."""
+        self.suite.system(system)
+        return read_description(self._made(f"evaluate:{system}").parent, SCORES, "an evaluation")
+
+    def _made(self, name: str) -> Path:
+        stage = self.stage(name)
+        if not stage.done:
+            raise UserError(
+                f"{name} of {self.suite.name} is not there yet (looked in {stage.directory}); make it with: "
+                f"disco recipe run {self.suite.name} --stage {name}"
+            )
+        return stage.output
+
+    def _with_needs(self, names: Sequence[str]) -> dict[str, Stage]:
+        """Stages by name or verb, with all that they need, in order."""
+        wanted: set[str] = set()
+        for name in names:
+            of_verb = {each.name for each in self.stages() if each.verb == name}
+            wanted |= of_verb or {self.stage(name).name}
+        for stage in reversed(self.stages()):  # needs come before what needs them
+            if stage.name in wanted:
+                wanted |= {*stage.needs}
+        return {name: stage for name, stage in self._stages.items() if name in wanted}
+
+    @cached_property
+    def _stages(self) -> dict[str, Stage]:
+        return plan(self.suite, self.folder, self._corpus())
+
+    def _files(self) -> SourceFiles:
+        return find_files(self.suite.data.source, self._data, self.suite.data.languages)
+
+    def _corpus(self) -> dict[str, str]:
+        """The hashes of the files of the corpus, or where they are not at hand those of the last time."""
+        try:
+            return self._files().hashes()
+        except UserError:
+            if self._data_given:
+                raise
+            return dict(read_description(self.folder, CORPUS, "a workspace")) if self._known() else {}
+
+    def _known(self) -> bool:
+        return (self.folder / CORPUS).is_file()
+
+
+def runs_folder() -> Path:
+    """DISCO_RUNS, or `disco-mt/runs` in the user's cache folder."""
+    if ENVIRONMENT in os.environ:
+        return Path(os.environ[ENVIRONMENT])
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "disco-mt" / "runs"
