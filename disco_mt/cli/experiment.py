@@ -1,0 +1,149 @@
+"""disco experiment: a table or figure of the paper, ours beside its own."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from disco_mt.cli.common import call, use_threads, writing
+from disco_mt.errors import UserError
+from disco_mt.evaluation.quality import read_references
+from disco_mt.experiments import EXPERIMENTS, load
+from disco_mt.experiments.decode import Lab, require_models
+from disco_mt.experiments.experiment import Experiment, Options
+from disco_mt.experiments.plot import require_matplotlib
+from disco_mt.experiments.report import to_markdown, write_report
+from disco_mt.experiments.results import export, read_results, recompute, recomputed_table
+from disco_mt.experiments.table import markdown
+from disco_mt.recipes.suite import load_suite, shipped_suites
+from disco_mt.recipes.workspace import Workspace
+from disco_mt.translator import check_device
+
+DESK = "multi30k.en-de"
+
+
+@dataclass(frozen=True)
+class ExperimentCommand:
+    """Repeat a table or figure of the paper with the models of a suite, and say which of its claims hold.
+
+    disco experiment main --recipe multi30k.en-de
+
+    disco experiment speed --threads 1 --out speed
+
+    disco experiment recompute --results docs/results/multi30k.en-de --references test.de
+
+    Translations are made once and kept in the workspace; `disco experiment` alone lists the experiments.
+    """
+
+    name: tyro.conf.Positional[str]
+    """Which experiment."""
+    recipe: str = ""
+    """Suite whose models are compared. Default: multi30k.en-de; with --scale paper, the paper's corpora."""
+    runs: Path | None = None
+    """Folder of results; by default DISCO_RUNS, or the user's cache folder."""
+    data: Path | None = None
+    """Folder of the corpus; by default DISCO_DATA. Only needed if the corpus may have changed."""
+    out: Path | None = None
+    """Folder for report.md and its pictures. Default: experiments/NAME."""
+    export: Path | None = None
+    """Folder to write all translations to, as steps TAB text, so that scores can be recomputed."""
+    device: str = "cpu"
+    """cpu, cuda or mps."""
+    threads: int = 0
+    """Threads to use; 0 leaves the choice to torch."""
+    quiet: bool = False
+    """No progress, and no report on standard output."""
+    options: Annotated[Options, tyro.conf.arg(name="")] = field(default_factory=Options)
+
+
+def run(command: ExperimentCommand, arguments: list[str]) -> int:
+    """Run an experiment on each of its suites."""
+    experiment = load(command.name)
+    if experiment.plots:
+        require_matplotlib()
+    use_threads(command.threads)
+    check_device(command.device)
+    names = suites(command.name, experiment, command.recipe, command.options)
+    for name in names:
+        suite = load_suite(name)
+        workspace = Workspace(suite, command.runs and command.runs / suite.name, command.data)
+        require_models(workspace, experiment.needs(workspace.suite))
+        lab = Lab(workspace, command.options.samples, command.device, command.quiet)
+        report = experiment.run(lab, command.options, shlex.join(["disco", "experiment", *arguments]))
+        out = command.out or Path("experiments") / command.name
+        folder = out / workspace.suite.name if len(names) > 1 else out
+        with writing(folder):
+            path = write_report(report, folder)
+        if command.export is not None:
+            with writing(command.export):
+                export(lab, command.name, command.export)
+        if not command.quiet:
+            print(to_markdown(report))
+            print(f"Written to {path}")
+    return 0
+
+
+def suites(name: str, experiment: Experiment, recipe: str, options: Options) -> list[str]:
+    """The suites to run on; at the paper's scale, all of the experiment must ship or be given."""
+    if recipe or options.scale == "desk":
+        return [recipe or DESK]
+    missing = [each for each in experiment.paper_suites if each not in shipped_suites()]
+    if missing:
+        raise UserError(
+            f"experiment {name} at --scale paper needs the suites {', '.join(missing)}, which this version "
+            f"does not have; it has: {', '.join(shipped_suites()) or 'none'}. Give your own with --recipe "
+            "FILE.toml"
+        )
+    return list(experiment.paper_suites)
+
+
+def recompute_scores(
+    results: Path,
+    references: tuple[Path, ...] = (),
+    all_references: Path | None = None,
+    valid_references: tuple[Path, ...] = (),
+    valid_all_references: Path | None = None,
+) -> int:
+    """Score committed translations again, without any model; the exit code is 1 if a score is another one.
+
+    disco experiment recompute --results docs/results/multi30k.en-de --references test.de
+
+    Args:
+        results: Folder of SPLIT.SYSTEM.STRATEGY.tsv files, each with its .json.
+        references: One or more files with a reference a line, for the translations of the test set.
+        all_references: A file with all references of a line of the test set, separated by tabs.
+        valid_references: The same for those of the dev set; without them, these are left out.
+        valid_all_references: The same for those of the dev set.
+    """
+    found = read_results(results)
+    given = {"test": (references, all_references), "valid": (valid_references, valid_all_references)}
+    lines = {each.split: len(each.texts) for each in found}
+    wanted = {
+        split: read_references(files, tsv, lines[split])
+        for split, (files, tsv) in given.items()
+        if (files or tsv) and split in lines
+    }
+    if not wanted:
+        raise UserError("give references: --references FILE (test set) or --valid-references FILE (dev set)")
+    again = recompute(found, wanted)
+    for name in EXPERIMENTS:
+        table = recomputed_table(again, name)
+        if table.rows:
+            print(markdown(table) + "\n")
+    different = sum(not each.agrees for each in again)
+    print(f"{len(again)} of {len(found)} files scored again; {different} with another score than recorded.")
+    return 1 if different else 0
+
+
+def main(arguments: list[str]) -> int:
+    """The verb."""
+    if not arguments:
+        print("\n".join(f"  disco experiment {name:<22}{about}" for name, about in EXPERIMENTS.items()))
+        return 0
+    if arguments[0] == "recompute":
+        return call(recompute_scores, "experiment recompute", arguments[1:])
+    return run(call(ExperimentCommand, "experiment", arguments), arguments)

@@ -1,0 +1,36 @@
+"""The paper's tables and figures, each a file with an `EXPERIMENT`. `disco experiment NAME` runs one."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from disco_mt.errors import UserError
+
+if TYPE_CHECKING:
+    from disco_mt.experiments.experiment import Experiment
+
+EXPERIMENTS = {
+    "main": "Tables 1-3: AT, CMLM and DisCo, every decoder",
+    "speed": "Figure 2: time and BLEU, one sentence at a time",
+    "distillation": "Table 4: raw and distilled data",
+    "contextless": "Table 5: AT with contextless keys and values",
+    "easy-first-training": "Table 6: training in the easy-first order",
+    "strategies": "Table 7: decoding strategies of one DisCo",
+    "length-beam": "Figure 5: BLEU against the length beam",
+    "steps-by-length": "Figure 6: steps against length",
+    "example": "Figure 4: one sentence, pass by pass, T=5",
+    "batch-size": "Figure 3: quality against training batch size (trains models)",
+    "data-size": "DisCo against CMLM as data grows (trains models)",
+    "two-readers": "beyond the paper: one model that writes in parallel and reads left to right",
+}
+"""Names, with what they repeat. A module is imported only when its experiment runs."""
+
+
+def load(name: str) -> Experiment:
+    """An experiment by its name."""
+    if name not in EXPERIMENTS:
+        raise UserError(f"there is no experiment {name!r}; there are: {', '.join(EXPERIMENTS)}")
+    module = importlib.import_module(f"disco_mt.experiments.{name.replace('-', '_')}")
+    found: Experiment = module.EXPERIMENT
+    return found

@@ -1,0 +1,255 @@
+"""Translations of the dev and test sets, made once: every table takes them from the workspace's cache.
+
+FOLDER/hypotheses/SYSTEM/SPLIT-HASH.jsonl has a line a sentence (text, steps, score, tokens), the .json beside
+it what made them and how long it took. The hash is over the weights, the sources and the decoding options, so
+that a new model never meets old translations.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from disco_mt.data.dataset import Dataset, Split
+from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.errors import UserError
+from disco_mt.evaluation.quality import Quality, measure
+from disco_mt.evaluation.tune import Weight, best, tune, with_weight
+from disco_mt.experiments.judge import Judge
+from disco_mt.experiments.systems import BEAM, Role, system_for
+from disco_mt.files import sha256, write_text
+from disco_mt.progress import stage
+from disco_mt.recipes.suite import Suite
+from disco_mt.recipes.workspace import Workspace
+from disco_mt.text.lines import read_lines
+from disco_mt.translator import Translator
+
+SplitName = Literal["valid", "test"]
+FORMAT = 1  # of the cache; part of every hash
+
+# What each strategy reads; the other options would only give one translation several names.
+_READ: dict[str, tuple[str, ...]] = {
+    "beam": ("beam", "length_penalty"),
+    "greedy": (),
+    "autoregressive": ("length_beam", "length_weight"),
+}
+_ITERATIVE = ("iterations", "length_beam")
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """One row of a table: a system, how it decodes, and who picks among its candidates ("self", a system)."""
+
+    system: str
+    options: DecodingOptions
+    rescore_with: str = ""
+
+    def settings(self) -> dict[str, Any]:
+        """The options that matter to this strategy."""
+        names = _READ.get(self.options.strategy, _ITERATIVE)
+        if self.rescore_with:
+            names = (*names, "length_weight")
+        return {"strategy": self.options.strategy} | {name: getattr(self.options, name) for name in names}
+
+    def slug(self) -> str:
+        """A name for files, such as disco.easy-first.T10.K5."""
+        short = {"iterations": "T", "length_beam": "K", "beam": "b", "length_penalty": "alpha"}
+        short["length_weight"] = "weight"
+        parts = [f"{short[name]}{value:g}" for name, value in self.settings().items() if name in short]
+        rescored = [f"rescored-{self.rescore_with}"] if self.rescore_with else []
+        return ".".join([self.system, self.options.strategy, *rescored, *parts])
+
+
+@dataclass(frozen=True)
+class Hypotheses:
+    """The translations of a split."""
+
+    decoding: Decoding
+    split: SplitName
+    texts: tuple[str, ...]
+    steps: tuple[int, ...]
+    tokens: tuple[int, ...]  # lengths
+    seconds: float  # batched: not a measurement of speed
+
+    @property
+    def mean_steps(self) -> float:
+        """The paper's Step."""
+        return sum(self.steps) / len(self.steps)
+
+
+class Lab:
+    """A workspace's models at work: decode, choose on dev, score."""
+
+    def __init__(
+        self, workspace: Workspace, samples: int = 1000, device: str = "cpu", quiet: bool = True
+    ) -> None:
+        self.workspace, self.samples, self.device, self.quiet = workspace, samples, device, quiet
+        self.variants: dict[str, Path] = {}  # models that an experiment trained itself
+        self.used: dict[tuple[str, str], Hypotheses] = {}  # by split and slug: what an export writes
+        self._translators: dict[tuple[str, str], Translator] = {}
+
+    @property
+    def suite(self) -> Suite:
+        """What the workspace works on."""
+        return self.workspace.suite
+
+    def system(self, role: Role) -> str:
+        """The suite's name for a role."""
+        return system_for(self.suite, role)
+
+    def dataset(self) -> Dataset:
+        """Dev and test are those of the raw pairs, whatever a system was trained on."""
+        return _open(self.workspace.dataset("raw"))
+
+    def sources(self, split: SplitName) -> list[str]:
+        """The sentences to translate."""
+        return self._split(split).source_text()
+
+    def references(self, split: SplitName) -> list[list[str]]:
+        """All references of each sentence."""
+        return self._split(split).references()
+
+    def judge(self, split: SplitName) -> Judge:
+        """Compares systems on a split."""
+        return Judge(self.references(split), self.language, self.samples)
+
+    @property
+    def language(self) -> str:
+        """The target language."""
+        return self.dataset().text.target.language
+
+    def model(self, system: str) -> Path:
+        """A model directory: of a variant, or of a system of the suite."""
+        return self.variants[system] if system in self.variants else self.workspace.model(system)
+
+    def translator(self, decoding: Decoding) -> Translator:
+        """The loaded model, with its rescorer."""
+        key = decoding.system, decoding.rescore_with
+        if key not in self._translators:
+            other = decoding.rescore_with
+            reader = other if other in ("", "self") else self.model(other)
+            path = self.model(decoding.system)
+            self._translators[key] = Translator.from_pretrained(path, self.device, reader)
+        return self._translators[key]
+
+    def decode(self, decoding: Decoding, split: SplitName) -> Hypotheses:
+        """The translations of a split, from the cache if they are there."""
+        description = self._description(decoding, split)
+        path = self._cache(decoding.system, split, description)
+        if not path.with_suffix(".jsonl").exists() or not path.with_suffix(".json").exists():
+            self._translate(decoding, split, path, description)
+        found = _read(path, decoding, split, len(self.sources(split)))
+        self.used[split, decoding.slug()] = found
+        return found
+
+    def quality(self, found: Hypotheses, paper_bleu: bool = False) -> Quality:
+        """Scores of translations."""
+        return measure(found.texts, self.references(found.split), self.language, paper_bleu)
+
+    def tuned(self, decoding: Decoding, weight: Weight) -> Decoding:
+        """The same decoding with the value of a weight that is best on dev (evaluation.tune)."""
+        description = {**self._description(decoding, "valid"), "tuned": weight}
+        path = self._cache(decoding.system, f"tuned-{weight}", description).with_suffix(".json")
+        if not path.exists():
+            translator, found = self.translator(decoding), []
+            lines, references = self.sources("valid"), self.references("valid")
+            with stage(f"{decoding.system}: tuning {weight}", 11, self.quiet) as advance:
+                for value, bleu in tune(translator, lines, references, decoding.options, weight):
+                    found.append((value, bleu))
+                    advance(1)
+            write_text(path, json.dumps({**description, "scores": found}, indent=1) + "\n")
+        scores = [(value, bleu) for value, bleu in json.loads(path.read_text(encoding="utf-8"))["scores"]]
+        return replace(decoding, options=with_weight(decoding.options, weight, best(scores)))
+
+    def beam(self, role: Role) -> Decoding:
+        """Beam 5 with the length penalty that is best on dev, as the paper has it for every AT model."""
+        return self.tuned(Decoding(self.system(role), BEAM), "length_penalty")
+
+    def _split(self, name: SplitName) -> Split:
+        splits = self.dataset().splits
+        if name not in splits:
+            raise UserError(f"{self.dataset().path} has no {name} split, which this experiment needs")
+        return splits[name]
+
+    def _description(self, decoding: Decoding, split: SplitName) -> dict[str, Any]:
+        """All that the translations follow from."""
+        models = [
+            decoding.system,
+            *([decoding.rescore_with] if decoding.rescore_with not in ("", "self") else []),
+        ]
+        return {
+            "format": FORMAT,
+            "system": decoding.system,
+            "decoding": decoding.settings(),
+            "rescore_with": decoding.rescore_with,
+            "split": split,
+            "weights": {name: _weights(self.model(name)) for name in models},
+            "sources": _hash(self.sources(split)),
+        }
+
+    def _cache(self, system: str, name: str, description: dict[str, Any]) -> Path:
+        key = _hash([json.dumps(description, sort_keys=True)])[:12]
+        return self.workspace.folder / "hypotheses" / system / f"{name}-{key}"
+
+    def _translate(
+        self, decoding: Decoding, split: SplitName, path: Path, description: dict[str, Any]
+    ) -> None:
+        translator, lines = self.translator(decoding), self.sources(split)
+        started = time.perf_counter()
+        with stage(f"{decoding.slug()} on {split}", len(lines), self.quiet) as advance:
+            found = translator.translate(lines, **asdict(decoding.options), progress=advance)
+        seconds = time.perf_counter() - started
+        rows = [
+            {"text": each.text, "steps": each.steps, "score": each.score, "tokens": len(each.tokens)}
+            for each in found
+        ]
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        write_text(path.with_suffix(".jsonl"), text)
+        write_text(
+            path.with_suffix(".json"), json.dumps({**description, "seconds": seconds}, indent=1) + "\n"
+        )
+
+
+def require_models(workspace: Workspace, systems: Sequence[str]) -> None:
+    """Refuse before any work where models are missing, with the commands that make them."""
+    stages = {each.name: each for each in workspace.stages()}
+    missing = [name for name in systems if not stages[f"average:{name}"].done]
+    if not missing:
+        return
+    commands = [f"disco recipe run {workspace.suite.name} --stage average:{name}" for name in missing]
+    raise UserError(
+        f"{len(missing)} of the models that this experiment compares are not there yet "
+        f"({', '.join(missing)}). "
+        "Make them, each with all that it needs:\n  " + "\n  ".join(commands)
+    )
+
+
+def _read(path: Path, decoding: Decoding, split: SplitName, sentences: int) -> Hypotheses:
+    rows = [json.loads(line) for line in read_lines(path.with_suffix(".jsonl"))]
+    if len(rows) != sentences:
+        raise UserError(
+            f"{path}.jsonl has {len(rows)} translations of {sentences} sentences; remove it, it is made again"
+        )
+    seconds = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))["seconds"]
+    texts, steps = tuple(row["text"] for row in rows), tuple(row["steps"] for row in rows)
+    return Hypotheses(decoding, split, texts, steps, tuple(row["tokens"] for row in rows), seconds)
+
+
+@cache
+def _open(path: Path) -> Dataset:
+    return Dataset.open(path)
+
+
+@cache
+def _weights(directory: Path) -> str:
+    return sha256(directory / "model.safetensors")
+
+
+def _hash(lines: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,80 @@
+"""What an experiment hands back: tables, figures, verdicts; as Markdown and as files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from disco_mt.experiments.plot import Figure, draw
+from disco_mt.experiments.table import Table, markdown
+from disco_mt.files import write_text
+
+Answer = Literal["yes", "no", "undecided"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim, whether it holds here, and the numbers that say so."""
+
+    claim: str
+    answer: Answer
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An SVG that is already drawn."""
+
+    name: str
+    title: str
+    svg: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """One experiment's outcome."""
+
+    title: str
+    source: str  # what it repeats: table, figure or section of the paper
+    command: str  # what was typed, and can be typed again
+    tables: tuple[Table, ...]
+    verdicts: tuple[Verdict, ...] = ()
+    figures: tuple[Figure | Picture, ...] = ()
+    notes: tuple[str, ...] = ()
+    inconsistencies: tuple[str, ...] = ()  # of the paper
+    data: dict[str, Any] | None = None  # measurements that cannot be had again, such as times
+
+
+def to_markdown(report: Report) -> str:
+    """The whole report; pictures lie beside it."""
+    parts = [f"# {report.title}", f"Repeats: {report.source}.", f"```sh\n{report.command}\n```"]
+    parts += [markdown(table) for table in report.tables]
+    parts += [f"![{figure.title}]({figure.name}.svg)" for figure in report.figures]
+    if report.verdicts:
+        parts.append(markdown(_verdicts(report.verdicts)))
+    if report.notes:
+        parts.append("\n".join(f"- {note}" for note in report.notes))
+    if report.inconsistencies:
+        lines = [f"- {text}" for text in report.inconsistencies]
+        parts.append("\n".join(["The paper's own numbers, as they are:", "", *lines]))
+    return "\n\n".join(parts) + "\n"
+
+
+def write_report(report: Report, folder: Path) -> Path:
+    """report.md with its pictures (.svg, .png) and, if there are any, measurements (.json)."""
+    for figure in report.figures:
+        if isinstance(figure, Picture):
+            write_text(folder / f"{figure.name}.svg", figure.svg)
+        else:
+            draw(figure, folder)
+    if report.data is not None:
+        write_text(folder / "measurements.json", json.dumps(report.data, indent=1) + "\n")
+    write_text(folder / "report.md", to_markdown(report))
+    return folder / "report.md"
+
+
+def _verdicts(verdicts: tuple[Verdict, ...]) -> Table:
+    rows = tuple((each.claim, each.answer, each.evidence) for each in verdicts)
+    return Table("Does it hold here?", ("claim", "here", "evidence"), rows, words=(0, 1, 2))

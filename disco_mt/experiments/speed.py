@@ -1,0 +1,173 @@
+"""Figure 2: time and BLEU of AT, the CMLM over T, and DisCo easy-first; one sentence at a time."""
+
+from __future__ import annotations
+
+from math import ceil, floor
+
+from disco_mt.experiments import paper, systems
+from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
+from disco_mt.experiments.experiment import Experiment, Options
+from disco_mt.experiments.plot import Figure, Series
+from disco_mt.experiments.report import Report, Verdict
+from disco_mt.experiments.systems import Role, mask_predict
+from disco_mt.experiments.table import Table, number
+from disco_mt.experiments.timing import Timing, measure_times
+from disco_mt.recipes.suite import Suite
+
+PASSES = tuple(range(1, 11))
+BEAM, GREEDY, EASY = "AT, b=5", "AT, b=1", "DisCo + Easy-First, T=10"
+
+
+def needs(suite: Suite) -> list[str]:
+    """All on the same data."""
+    return systems.systems_for(suite, [_at(suite), systems.CMLM, systems.DISCO])
+
+
+def run(lab: Lab, options: Options, command: str) -> Report:
+    """Score the whole test set (batched, cached), then time some of it."""
+    decodings = _decodings(lab)
+    found = {label: lab.decode(decoding, "test") for label, decoding in decodings.items()}
+    timing = measure_times(lab, decodings, options.sentences, options.repeats)
+    bleu = {label: lab.quality(each).bleu for label, each in found.items()}
+    return Report(
+        title=f"Decoding speed: {lab.suite.name}",
+        source=paper.FIGURE_SPEED,
+        command=command,
+        tables=(_table(lab, found, bleu, timing), _lengths(lab, found, timing)),
+        verdicts=_verdicts(lab, found, timing),
+        figures=(_figure(lab, bleu, timing),),
+        notes=(*timing.notes(), *_winners(timing)),
+        inconsistencies=paper.INCONSISTENCIES["speed"],
+        data={"load_average": timing.load, "seconds": timing.seconds},
+    )
+
+
+def _at(suite: Suite) -> Role:
+    """AT trained on the same distilled data as the others, where the suite has it."""
+    return systems.AT if systems.has(suite, systems.AT) else systems.AT_RAW
+
+
+def _decodings(lab: Lab) -> dict[str, Decoding]:
+    at = _at(lab.suite)
+    cmlm, disco = lab.system(systems.CMLM), lab.system(systems.DISCO)
+    passes = {_cmlm(t): Decoding(cmlm, mask_predict(t)) for t in PASSES}
+    return {
+        GREEDY: Decoding(lab.system(at), systems.GREEDY),
+        BEAM: lab.beam(at),
+        **passes,
+        EASY: Decoding(disco, systems.EASY_FIRST),
+    }
+
+
+def _cmlm(passes: int) -> str:
+    return f"CMLM + Mask-Predict, T={passes}"
+
+
+def _table(lab: Lab, found: dict[str, Hypotheses], bleu: dict[str, float], timing: Timing) -> Table:
+    rows = []
+    for label, each in found.items():
+        middle, low, high = timing.milliseconds(label)
+        times = f"{middle:.1f} [{low:.1f}, {high:.1f}]"
+        ratios = [f"{timing.speedup(label, over, lab.samples).estimate:.2f}x" for over in (BEAM, GREEDY)]
+        rows.append((label, number(each.mean_steps), number(bleu[label]), times, *ratios))
+    header = ("system", "steps", "BLEU", "ms a sentence", f"speedup over {BEAM}", f"over {GREEDY}")
+    note = (
+        f"BLEU and steps: the whole test set of {lab.suite.name}; length beam 5. The paper (en-zh, one "
+        f"V100): DisCo in {paper.SPEED_STEPS} steps is about {paper.SPEED_SPEEDUP:g} times as fast as AT, "
+        f"between the CMLM with T={paper.SPEED_CMLM_BETWEEN[0]} and {paper.SPEED_CMLM_BETWEEN[1]}; its curve "
+        "is a picture without numbers."
+    )
+    return Table(f"Ours ({lab.suite.name})", header, tuple(rows), note)
+
+
+def _lengths(lab: Lab, found: dict[str, Hypotheses], timing: Timing) -> Table:
+    steps = found[EASY].mean_steps
+    rows = []
+    for label in (GREEDY, BEAM):
+        length = sum(found[label].tokens) / len(found[label].tokens)
+        ratio = timing.speedup(EASY, label, lab.samples)
+        rows.append(
+            (
+                f"ours, {label}",
+                number(length),
+                number(steps),
+                f"{length / steps:.1f}x",
+                _ratio(ratio.estimate),
+            )
+        )
+    rows.append(
+        (
+            "paper, en-zh",
+            number(paper.SPEED_AT_LENGTH),
+            number(paper.SPEED_STEPS),
+            f"{paper.SPEED_STEP_RATIO:g}x",
+            f"about {paper.SPEED_SPEEDUP:g}x",
+        )
+    )
+    header = ("", "AT length (tokens)", "DisCo steps", "length over steps", "speedup of DisCo")
+    return Table("Fewer steps are not as much less time", header, tuple(rows))
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}x"
+
+
+def _verdicts(lab: Lab, found: dict[str, Hypotheses], timing: Timing) -> tuple[Verdict, ...]:
+    verdicts = []
+    for label in (BEAM, GREEDY):
+        ratio = timing.speedup(EASY, label, lab.samples)
+        evidence = f"{ratio.estimate:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}]"
+        length = sum(found[label].tokens) / len(found[label].tokens) / found[EASY].mean_steps
+        verdicts += [
+            Verdict(f"DisCo easy-first is faster than {label} (Section 4.4)", ratio.above(1.0), evidence),
+            Verdict(
+                f"... but by less than AT length over steps, {length:.1f}x (Section 4.4)",
+                ratio.below(length),
+                evidence,
+            ),
+        ]
+    return (*verdicts, *_between(lab, found, timing))
+
+
+def _between(lab: Lab, found: dict[str, Hypotheses], timing: Timing) -> tuple[Verdict, ...]:
+    """Steps translate to time: DisCo with 5.44 steps lies between the CMLM with T=5 and T=6."""
+    steps = found[EASY].mean_steps
+    low, high = max(PASSES[0], floor(steps)), min(PASSES[-1], ceil(steps))
+    slower = timing.speedup(_cmlm(low), EASY, lab.samples)  # DisCo's time over that of the fewer passes
+    faster = timing.speedup(EASY, _cmlm(high), lab.samples)
+    answers = {slower.above(1.0), faster.above(1.0)}
+    return (
+        Verdict(
+            f"Steps translate to time: DisCo ({steps:.2f} steps) lies between the CMLM with T={low} and "
+            f"{high} (Section 4.4)",
+            "no" if "no" in answers else "undecided" if "undecided" in answers else "yes",
+            f"takes {slower.estimate:.2f} times as long as T={low} and {1 / faster.estimate:.2f} times as "
+            f"long as T={high}",
+        ),
+    )
+
+
+def _figure(lab: Lab, bleu: dict[str, float], timing: Timing) -> Figure:
+    def points(label: str, names: dict[str, str]) -> Series:
+        ratios = [timing.speedup(each, BEAM, lab.samples).estimate for each in names]
+        scores = tuple(bleu[each] for each in names)
+        return Series(label, tuple(ratios), scores, len(names) > 2, tuple(names.values()))
+
+    series = (
+        points("CMLM + Mask-Predict", {_cmlm(t): f"T={t}" for t in PASSES}),
+        points("DisCo + Easy-First", {EASY: "T=10"}),
+        points("AT", {GREEDY: "b=1", BEAM: "b=5"}),
+    )
+    return Figure("speed", f"BLEU against speedup over {BEAM}, {lab.suite.name}", "speedup", "BLEU", series)
+
+
+def _winners(timing: Timing) -> tuple[str, ...]:
+    """When AT wins, the report says so in words."""
+    disco = timing.milliseconds(EASY)[0]
+    faster = [label for label in (GREEDY, BEAM) if timing.milliseconds(label)[0] < disco]
+    return tuple(
+        f"{label} is faster than DisCo easy-first on this machine, at this batch size." for label in faster
+    )
+
+
+EXPERIMENT = Experiment("Decoding speed", needs, run, ("wmt17.en-zh",), plots=True)

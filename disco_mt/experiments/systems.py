@@ -1,0 +1,73 @@
+"""Which trained models an experiment asks for: by what they are, because a suite's names are its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.errors import UserError
+from disco_mt.objectives.build import OBJECTIVES
+from disco_mt.recipes.suite import DataName, Suite, System
+
+
+@dataclass(frozen=True)
+class Role:
+    """A kind of model, what it learns, and from which data."""
+
+    kind: str
+    data: DataName
+    objective: str
+    contextless: bool = False
+
+    def fits(self, system: System) -> bool:
+        """Does this system play the role?"""
+        model, objective = system.recipe.model, system.recipe.objective.name
+        found = objective or OBJECTIVES[model.kind][0]
+        own = (self.kind, self.data, self.objective, self.contextless)
+        return own == (model.kind, system.data, found, model.contextless)
+
+    def __str__(self) -> str:
+        contextless = "contextless " if self.contextless else ""
+        return f"{contextless}{self.kind} model with objective {self.objective} on {self.data} data"
+
+
+AT_RAW = Role("autoregressive", "raw", "autoregressive")
+AT = replace(AT_RAW, data="distilled")
+CONTEXTLESS_RAW, CONTEXTLESS = replace(AT_RAW, contextless=True), replace(AT, contextless=True)
+CMLM_RAW = Role("cmlm", "raw", "cmlm")
+CMLM = replace(CMLM_RAW, data="distilled")
+DISCO_RAW = Role("disco", "raw", "disco")
+DISCO = replace(DISCO_RAW, data="distilled")
+EASY_FIRST_TRAINED = replace(DISCO, objective="easy-first")
+MIXTURE = replace(DISCO, objective="mixture")
+
+GREEDY = DecodingOptions(strategy="greedy", beam=1)
+BEAM = DecodingOptions(strategy="beam", beam=5)
+EASY_FIRST = DecodingOptions(strategy="easy-first", iterations=10)
+
+
+def mask_predict(iterations: int) -> DecodingOptions:
+    """Mask-predict in T passes, length beam 5."""
+    return DecodingOptions(strategy="mask-predict", iterations=iterations)
+
+
+def system_for(suite: Suite, role: Role) -> str:
+    """The name of the first system of the suite that plays the role."""
+    for name, system in suite.systems.items():
+        if role.fits(system):
+            return name
+    raise UserError(
+        f"the suite {suite.name} has no {role}; it has: {', '.join(suite.systems)}. Add a [systems.NAME] "
+        "table"
+    )
+
+
+def has(suite: Suite, role: Role) -> bool:
+    """Is there such a system?"""
+    return any(role.fits(system) for system in suite.systems.values())
+
+
+def systems_for(suite: Suite, roles: Iterable[Role]) -> list[str]:
+    """The names for several roles, each once."""
+    return list(dict.fromkeys(system_for(suite, role) for role in roles))

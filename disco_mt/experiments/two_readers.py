@@ -1,0 +1,105 @@
+"""Beyond the paper: one DisCo that writes in parallel and reads left to right.
+
+Trained with the mixture objective, it decodes with easy-first and then ranks its own length candidates by
+reading them autoregressively, all in one pass more; or it writes left to right by itself.
+"""
+
+from __future__ import annotations
+
+from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.experiments import systems
+from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
+from disco_mt.experiments.experiment import Experiment, Options
+from disco_mt.experiments.judge import MARGIN
+from disco_mt.experiments.report import Report, Verdict
+from disco_mt.experiments.table import Table, number, signed
+from disco_mt.experiments.timing import Timing, measure_times
+
+PLAIN, RESCORED, READ = (
+    "mixture: easy-first",
+    "mixture: easy-first, self-rescored",
+    "mixture: read left to right",
+)
+DISCO, TEACHER, TEACHER_GREEDY = "DisCo: easy-first", "AT teacher, beam 5", "AT teacher, greedy"
+BY_TEACHER = "mixture: easy-first, rescored by the AT teacher"
+
+
+def run(lab: Lab, options: Options, command: str) -> Report:
+    """Weights of the length are tuned on dev; then the test set, and the clock."""
+    decodings = _decodings(lab)
+    found = {label: lab.decode(decoding, "test") for label, decoding in decodings.items()}
+    timing = measure_times(lab, decodings, options.sentences, options.repeats)
+    weights = [
+        f"{label}: length weight {decodings[label].options.length_weight:g}" for label in (RESCORED, READ)
+    ]
+    penalty = f"{TEACHER}: length penalty {decodings[TEACHER].options.length_penalty:g}"
+    return Report(
+        title=f"One model, two readers: {lab.suite.name}",
+        source="nothing in the paper; Section 6 suggests training one DisCo with both kinds of contexts",
+        command=command,
+        tables=(_table(lab, found, timing),),
+        verdicts=_verdicts(lab, found),
+        notes=(f"Chosen on dev: {'; '.join([*weights, penalty])}.", *timing.notes()),
+        data={"load_average": timing.load, "seconds": timing.seconds},
+    )
+
+
+def _decodings(lab: Lab) -> dict[str, Decoding]:
+    mixture, teacher = lab.system(systems.MIXTURE), lab.system(systems.AT_RAW)
+    read = DecodingOptions(strategy="autoregressive")
+    return {
+        PLAIN: Decoding(mixture, systems.EASY_FIRST),
+        RESCORED: lab.tuned(Decoding(mixture, systems.EASY_FIRST, rescore_with="self"), "length_weight"),
+        BY_TEACHER: Decoding(mixture, systems.EASY_FIRST, rescore_with=teacher),
+        READ: lab.tuned(Decoding(mixture, read), "length_weight"),
+        DISCO: Decoding(lab.system(systems.DISCO), systems.EASY_FIRST),
+        TEACHER_GREEDY: Decoding(teacher, systems.GREEDY),
+        TEACHER: lab.beam(systems.AT_RAW),
+    }
+
+
+def _table(lab: Lab, found: dict[str, Hypotheses], timing: Timing) -> Table:
+    judge, rows = lab.judge("test"), []
+    for label, each in found.items():
+        quality = lab.quality(each)
+        gain = None if label == PLAIN else judge.difference(each.texts, found[PLAIN].texts)
+        middle, low, high = timing.milliseconds(label)
+        rows.append(
+            (
+                label,
+                number(each.mean_steps),
+                number(quality.bleu),
+                number(quality.chrf),
+                "–" if gain is None else f"{signed(gain.estimate)} [{gain.low:+.2f}, {gain.high:+.2f}]",
+                f"{middle:.1f} [{low:.1f}, {high:.1f}]",
+            )
+        )
+    header = ("system", "steps", "BLEU", "chrF", f"gain over {PLAIN} (95 %)", "ms a sentence")
+    signature = lab.quality(found[PLAIN]).bleu_signature
+    note = (
+        f"Test set of {lab.suite.name}, sacreBLEU `{signature}`; length beam 5. A reading counts as one step."
+    )
+    return Table(f"Ours ({lab.suite.name}); the paper has no such table", header, tuple(rows), note)
+
+
+def _verdicts(lab: Lab, found: dict[str, Hypotheses]) -> tuple[Verdict, ...]:
+    judge = lab.judge("test")
+    texts = {label: each.texts for label, each in found.items()}
+    return (
+        judge.better("Self-rescoring improves easy-first", texts[RESCORED], texts[PLAIN]),
+        judge.better("Reading left to right is better than easy-first", texts[READ], texts[PLAIN]),
+        judge.comparable(
+            f"The mixture costs easy-first at most {MARGIN:g} BLEU against the plain DisCo",
+            texts[PLAIN],
+            texts[DISCO],
+        ),
+        judge.better(
+            "The AT teacher (beam 5) is ahead of the self-rescored model", texts[TEACHER], texts[RESCORED]
+        ),
+    )
+
+
+ROLES = (systems.MIXTURE, systems.DISCO, systems.AT_RAW)
+EXPERIMENT = Experiment(
+    "One model, two readers", lambda suite: systems.systems_for(suite, ROLES), run, ("wmt14.en-de",)
+)

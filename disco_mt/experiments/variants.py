@@ -1,0 +1,66 @@
+"""Models that an experiment trains itself: a suite's system with another batch size or less data.
+
+FOLDER/variants/NAME/HASH/{run,model}: resumable and never made twice, like the stages of a suite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from disco_mt.data.dataset import Dataset
+from disco_mt.errors import UserError
+from disco_mt.experiments.decode import Lab
+from disco_mt.recipes.recipe import Recipe
+from disco_mt.recipes.stages import chosen, digest
+from disco_mt.recipes.train import train_recipe
+from disco_mt.training.averaging import average
+from disco_mt.training.options import TrainingOptions
+from disco_mt.training.rundir import is_run
+
+DEV_SCORES = 10  # of a run of so few steps that no epoch may end
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A recipe that differs from its suite's, and the data to train it on."""
+
+    name: str
+    recipe: Recipe
+    data: Path
+
+
+def train_variant(lab: Lab, variant: Variant) -> str:
+    """Train and average, unless it has been done; returns the name under which the lab decodes it."""
+    data, number = Dataset.open(variant.data).fingerprint, lab.suite.average
+    inputs = {"recipe": chosen(variant.recipe), "data": data, "average": number}
+    folder = lab.workspace.folder / "variants" / variant.name / digest(inputs)
+    run, model = folder / "run", folder / "model"
+    if not model.exists():
+        result = train_recipe(
+            variant.recipe, variant.data, run, resume=is_run(run), device=lab.device, quiet=lab.quiet
+        )
+        if result.signal:
+            raise UserError(f"the training of {run} was stopped; the same command goes on with it")
+        average(run, model, number)
+    lab.variants[variant.name] = model
+    return variant.name
+
+
+def shortened(options: TrainingOptions, steps: int) -> TrainingOptions:
+    """At most so many updates (0: as they are), with warm-up and dev scores to match."""
+    if not steps:
+        return options
+    return replace(
+        options,
+        max_steps=steps,
+        max_epochs=0,
+        patience=0,
+        warmup_steps=min(options.warmup_steps, max(1, steps // 4)),
+        dev_every=max(1, steps // DEV_SCORES),
+    )
+
+
+def with_batch(options: TrainingOptions, tokens: int) -> TrainingOptions:
+    """Another number of tokens an update; what goes through the model at once cannot be more."""
+    return replace(options, batch_tokens=tokens, max_tokens=min(options.max_tokens, tokens))
