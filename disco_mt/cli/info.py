@@ -11,6 +11,7 @@ import tyro
 
 from disco_mt.cli.common import call
 from disco_mt.recipes.recipe import shipped_recipes
+from disco_mt.recipes.suite import shipped_suites
 from disco_mt.translator import shipped_models
 from disco_mt.version import __version__
 
@@ -19,7 +20,7 @@ _EXTRAS = ("ctranslate2", "jieba")
 
 
 def info(json_: Annotated[bool, tyro.conf.arg(name="json")] = False) -> int:
-    """Versions, threads, devices, and the models and recipes that ship.
+    """Versions, threads, devices, and the models, recipes and suites (`disco recipe`) that ship.
 
     Args:
         json_: Print as JSON.
@@ -50,6 +51,7 @@ def gather() -> dict[str, Any]:
         "devices": devices,
         "models": shipped_models(),
         "recipes": shipped_recipes(),
+        "suites": shipped_suites(),
     }
 
 

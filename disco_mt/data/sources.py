@@ -33,7 +33,7 @@ _SPLITS = {
     "tatoeba": {"train": "train", "valid": "dev", "test": "test"},
 }
 _WHERE = {
-    "multi30k": "https://github.com/multi30k/dataset has it: the files train, val and test_2016_flickr of "
+    "multi30k": "https://github.com/multi30k/dataset, the files train, val and test_2016_flickr of its "
     "data/task1/raw",
     "tatoeba": "sentence pairs of tatoeba.org as a tab-separated file: https://www.manythings.org/anki or "
     "https://tatoeba.org/downloads; put that file alone into the folder",

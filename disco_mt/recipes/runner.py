@@ -21,7 +21,7 @@ from pathlib import Path
 from disco_mt.data.sources import SourceFiles, text_files
 from disco_mt.errors import UserError
 from disco_mt.files import write_text
-from disco_mt.recipes.processes import Commands, StoppedError, locked, sigterm_interrupts
+from disco_mt.recipes.processes import Commands, StoppedError, locked
 from disco_mt.recipes.stages import CORPUS, DONE, RECIPE, SCORES, Stage, command, prepare_command
 from disco_mt.recipes.suite import Suite
 from disco_mt.version import __version__
@@ -45,9 +45,8 @@ class Runner:
         waiting = {stage.name: stage for stage in wanted if not stage.done}
         with ThreadPoolExecutor(self.jobs) as pool:
             try:
-                with sigterm_interrupts():
-                    self._run(waiting, pool)
-            except KeyboardInterrupt:
+                self._run(waiting, pool)
+            except BaseException:  # Ctrl-C, SIGTERM: no child is left behind
                 self.commands.stop()
                 raise
 

@@ -23,7 +23,7 @@ def train_recipe(
     device: str = "cpu",
     quiet: bool = False,
 ) -> TrainingResult:
-    """Train on the dataset directory `data` into the run directory `out`; resume: from its last checkpoint."""
+    """Train on the dataset directory `data` into the run directory `out`, anew or from where it stopped."""
     dataset = Dataset.open(data)
     recipe = recipe.for_data(dataset)
     return train(

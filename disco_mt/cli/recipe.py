@@ -1,0 +1,144 @@
+"""disco recipe: whole experiments (suites), from the data to the scores, stage by stage."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from disco_mt.cli.common import call
+from disco_mt.errors import UserError
+from disco_mt.recipes.stages import Stage
+from disco_mt.recipes.suite import find_suite, load_suite, shipped_suites
+from disco_mt.recipes.workspace import Workspace
+
+Json = Annotated[bool, tyro.conf.arg(name="json")]
+Name = Annotated[str, tyro.conf.Positional]
+
+USAGE = """usage: disco recipe list | show NAME | run NAME
+
+A recipe of this kind is a whole experiment in one file: data, preparation, teacher, distillation, students,
+averaging, evaluation. Stages that are done are not run again; a stopped one goes on where it was.
+
+  disco recipe list          the recipes that ship
+  disco recipe show NAME     the file, and which stages are done
+  disco recipe run NAME      run all stages, or some with --stage
+
+  disco recipe run --help    options; results go to the folder DISCO_RUNS, or the user's cache folder"""
+
+
+def list_recipes(json_: Json = False) -> int:
+    """The recipes that ship.
+
+    Args:
+        json_: Print as JSON.
+    """
+    found = {name: load_suite(name).about for name in shipped_suites()}
+    if json_:
+        print(json.dumps(found, ensure_ascii=False))
+    else:
+        width = max(map(len, found))
+        print("\n".join(f"{name:<{width}}  {about}" for name, about in found.items()))
+    return 0
+
+
+def show(
+    name: Name, system: str = "", runs: Path | None = None, data: Path | None = None, json_: Json = False
+) -> int:
+    """The file of a recipe, its stages, and which of them are done.
+
+    disco recipe show multi30k.en-de
+
+    Args:
+        name: A recipe that ships, or a file.
+        system: Only this system, as a file that `disco train` reads, with every value.
+        runs: Folder of results; by default DISCO_RUNS, or the user's cache folder.
+        data: Folder of the corpus; by default DISCO_DATA.
+        json_: Print the stages as JSON.
+    """
+    suite = load_suite(name)
+    if system:
+        print(suite.system(system).recipe.as_toml(), end="")
+        return 0
+    stages = Workspace(suite, runs and runs / suite.name, data).stages()
+    if json_:
+        print(json.dumps([_summary(stage) for stage in stages]))
+        return 0
+    print(find_suite(name).read_text(encoding="utf-8").rstrip())
+    width = max(len(stage.name) for stage in stages)
+    print("\n# stages")
+    for stage in stages:
+        print(f"# {stage.name:<{width}}  {'done' if stage.done else '-   '}  {stage.directory}")
+    return 0
+
+
+def run(
+    name: Name,
+    stage: tuple[str, ...] = (),
+    jobs: int = 1,
+    threads: int = 1,
+    data: Path | None = None,
+    runs: Path | None = None,
+    quiet: bool = False,
+    json_: Json = False,
+) -> int:
+    """Run the stages of a recipe that are not done yet; each is printed as the `disco` command that it is.
+
+    disco recipe run multi30k.en-de --data corpora --jobs 2
+
+    Args:
+        name: A recipe that ships, or a file.
+        stage: Only these stages and what they need: such as train:at-raw, or train for all trainings.
+        jobs: How many stages run side by side, where they do not need each other.
+        threads: Threads of each stage.
+        data: Folder of the corpus, or of corpora; by default DISCO_DATA.
+        runs: Folder for results; by default DISCO_RUNS, or the user's cache folder.
+        quiet: Print errors only.
+        json_: Print the scores as JSON.
+    """
+    suite = load_suite(name)
+    workspace = Workspace(suite, runs and runs / suite.name, data)
+    workspace.run(stage or None, jobs, quiet or json_, threads)
+    scores = {
+        system: workspace.scores(system)
+        for system in suite.systems
+        if workspace.stage(f"evaluate:{system}").done
+    }
+    if json_:
+        print(json.dumps(scores))
+    elif not quiet:
+        print("\n".join(_table(scores)))
+    return 0
+
+
+def main(arguments: list[str]) -> int:
+    """The verb, and its own verbs."""
+    actions: dict[str, Callable[..., int]] = {"list": list_recipes, "show": show, "run": run}
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE)
+        return 0 if arguments else 2
+    if arguments[0] not in actions:
+        raise UserError(f"unknown: disco recipe {arguments[0]}; there are: {', '.join(actions)}")
+    return call(actions[arguments[0]], f"recipe {arguments[0]}", arguments[1:])
+
+
+def _summary(stage: Stage) -> dict[str, Any]:
+    return {
+        "stage": stage.name,
+        "done": stage.done,
+        "directory": str(stage.directory),
+        "needs": list(stage.needs),
+    }
+
+
+def _table(scores: dict[str, dict[str, Any]]) -> list[str]:
+    """The test scores as a Markdown table."""
+    if not scores:
+        return []
+    lines = ["", "| system | BLEU | chrF | steps |", "|---|---:|---:|---:|"]
+    for system, found in scores.items():
+        lines.append(f"| {system} | {found['bleu']:.2f} | {found['chrf']:.2f} | {found['steps']:.2f} |")
+    return lines

@@ -1,0 +1,120 @@
+"""Suites: what a file means, and which mistakes in it are named."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from disco_mt.errors import UserError
+from disco_mt.recipes.recipe import load_recipe
+from disco_mt.recipes.suite import load_suite, shipped_suites
+from tiny_suite import write_suite
+
+
+def test_shared_tables_are_merged_into_every_system(tmp_path: Path) -> None:
+    suite = load_suite(write_suite(tmp_path))
+    assert suite.name == "animals"
+    assert list(suite.systems) == ["teacher", "disco", "mixed"]
+    teacher, disco = suite.systems["teacher"], suite.systems["disco"]
+    assert (teacher.data, disco.data) == ("raw", "distilled")
+    assert teacher.recipe.model.kind == "autoregressive"
+    assert disco.recipe.model.kind == "disco"
+    assert teacher.recipe.model.encoder == disco.recipe.model.encoder
+    assert teacher.recipe.model.width == 16
+    assert (teacher.recipe.model.dropout, disco.recipe.model.dropout) == (0.1, 0.0)
+
+
+def test_like_takes_over_another_system(tmp_path: Path) -> None:
+    systems = load_suite(write_suite(tmp_path)).systems
+    assert systems["mixed"].data == "distilled"
+    assert systems["mixed"].recipe.model == systems["disco"].recipe.model
+    assert systems["mixed"].recipe.objective.name == "mixture"
+    assert systems["disco"].recipe.objective.name == ""
+
+
+def test_the_test_set_is_decoded_as_the_dev_set_unless_said_otherwise(tmp_path: Path) -> None:
+    systems = load_suite(write_suite(tmp_path)).systems
+    assert systems["teacher"].recipe.decoding.strategy == "greedy"
+    assert systems["teacher"].evaluate.strategy == "beam"
+    assert systems["teacher"].evaluate.iterations == 2
+    assert systems["disco"].evaluate == systems["disco"].recipe.decoding
+
+
+@pytest.mark.parametrize("name", shipped_suites())
+def test_every_shipped_suite_is_read(name: str) -> None:
+    suite = load_suite(name)
+    assert suite.about
+    assert suite.distill is not None
+    assert {system.data for system in suite.systems.values()} == {"raw", "distilled"}
+
+
+@pytest.mark.parametrize("name", shipped_suites())
+def test_a_recipe_is_the_same_after_writing_it_as_toml(name: str, tmp_path: Path) -> None:
+    for system in load_suite(name).systems.values():
+        path = tmp_path / "recipe.toml"
+        path.write_text(system.recipe.as_toml(), encoding="utf-8")
+        assert load_recipe(str(path)) == system.recipe
+
+
+def test_the_systems_of_multi30k() -> None:
+    systems = load_suite("multi30k.en-de").systems
+    assert len(systems) == 10
+    assert systems["at-raw"].recipe.model.dropout == 0.2
+    assert all(each.recipe.model.dropout == 0.1 for each in systems.values() if each.data == "distilled")
+    assert {name for name, each in systems.items() if each.recipe.model.contextless} == {
+        "at-contextless",
+        "at-contextless-distilled",
+    }
+
+
+MISTAKES = {
+    "an unknown key at the top": ("average = 2", "averages = 2", "unknown key 'averages'; known keys: about"),
+    "in data": ('source = "tatoeba"', 'source = "tatoeba"\nsize = 3', "data: unknown key 'size'"),
+    "in prepare": ("vocabulary_size", "vocabulary_sise", "prepare: unknown key 'vocabulary_sise'"),
+    "in a system": ('data = "distilled"', "x = 1", "systems.disco: unknown key 'x'"),
+    "in its model": ("model.dropout", "model.drop", "systems.disco: model: unknown key 'drop'"),
+    "unknown teacher": ('teacher = "teacher"', 'teacher = "me"', "'me' is not a system; there are: teacher,"),
+    "taught by a pupil": ('teacher = "teacher"', 'teacher = "disco"', 'must have data = "raw"'),
+    "no teacher": ('teacher = "teacher"', "", "distill.teacher is missing"),
+    "unknown data": ('data = "distilled"', 'data = "wet"', "data must be one of raw, distilled; got 'wet'"),
+    "unknown corpus": ('"tatoeba"', '"babel"', "data: source must be one of multi30k, tatoeba, phrasebook"),
+    "like nobody": (
+        'like = "disco"',
+        'like = "it"',
+        "systems.mixed: like must name another system, got 'it'",
+    ),
+    "like itself": ('like = "disco"', 'like = "mixed"', "like must name another system"),
+    "one language": (
+        '"tatoeba"',
+        '"tatoeba"\nlanguages = ["en"]',
+        'must be two codes such as ["en", "de"]',
+    ),
+    "misfit strategy": ('"beam"', '"easy-first"', "does not fit a model of kind autoregressive"),
+    "misfit objective": ('"mixture"', '"cmlm"', "systems.mixed: objective.name 'cmlm' does not fit"),
+    "a size of the data": ("width = 16", "source_vocabulary = 9", "comes from the dataset; remove it"),
+    "no average": ("average = 2", "average = 0", "average must be at least 1, got 0"),
+    "not TOML": ("average = 2", "average: 2", "is not valid TOML"),
+    "a number for a table": ("[systems.teacher]", "[x]", "unknown key 'x'"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_are_named_with_the_file(tmp_path: Path, mistake: str) -> None:
+    old, new, message = MISTAKES[mistake]
+    path = write_suite(tmp_path, old, new)
+    with pytest.raises(UserError, match=re.escape(message)) as raised:
+        load_suite(path)
+    assert str(path) in str(raised.value)
+
+
+def test_distilled_data_need_a_distillation(tmp_path: Path) -> None:
+    path = write_suite(tmp_path, '[distill]\nteacher = "teacher"\nbeam = 2\n')
+    with pytest.raises(UserError, match=r"systems.disco wants distilled data, but there is no \[distill\]"):
+        load_suite(path)
+
+
+def test_an_unknown_suite_is_refused_with_those_that_ship() -> None:
+    with pytest.raises(UserError, match=r"there is no suite 'wmt': .* multi30k.en-de, tatoeba.en-de"):
+        load_suite("wmt")
