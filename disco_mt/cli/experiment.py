@@ -14,7 +14,7 @@ from disco_mt.errors import UserError
 from disco_mt.evaluation.quality import read_references
 from disco_mt.experiments import EXPERIMENTS, load
 from disco_mt.experiments.decode import Lab, require_models
-from disco_mt.experiments.experiment import Experiment, Options
+from disco_mt.experiments.experiment import Experiment, Options, run_experiment
 from disco_mt.experiments.plot import require_matplotlib
 from disco_mt.experiments.report import to_markdown, write_report
 from disco_mt.experiments.results import export, read_results, recompute, recomputed_table
@@ -60,7 +60,7 @@ class ExperimentCommand:
     options: Annotated[Options, tyro.conf.arg(name="")] = field(default_factory=Options)
 
 
-def run(command: ExperimentCommand, arguments: list[str]) -> int:
+def run(command: ExperimentCommand) -> int:
     """Run an experiment on each of its suites."""
     experiment = load(command.name)
     if experiment.plots:
@@ -73,7 +73,7 @@ def run(command: ExperimentCommand, arguments: list[str]) -> int:
         workspace = Workspace(suite, command.runs and command.runs / suite.name, command.data)
         require_models(workspace, experiment.needs(workspace.suite))
         lab = Lab(workspace, command.options.samples, command.device, command.quiet)
-        report = experiment.run(lab, command.options, shlex.join(["disco", "experiment", *arguments]))
+        report = run_experiment(experiment, lab, command.options, typed(command, name))
         out = command.out or Path("experiments") / command.name
         folder = out / workspace.suite.name if len(names) > 1 else out
         with writing(folder):
@@ -85,6 +85,15 @@ def run(command: ExperimentCommand, arguments: list[str]) -> int:
             print(to_markdown(report))
             print(f"Written to {path}")
     return 0
+
+
+def typed(command: ExperimentCommand, recipe: str) -> str:
+    """The command that makes the same report, without the folders of this machine."""
+    known = recipe if recipe in shipped_suites() else Path(recipe).name
+    threads = ["--threads", str(command.threads)] if command.threads else []
+    return shlex.join(
+        ["disco", "experiment", command.name, "--recipe", known, *threads, *command.options.changed()]
+    )
 
 
 def suites(name: str, experiment: Experiment, recipe: str, options: Options) -> list[str]:
@@ -146,4 +155,4 @@ def main(arguments: list[str]) -> int:
         return 0
     if arguments[0] == "recompute":
         return call(recompute_scores, "experiment recompute", arguments[1:])
-    return run(call(ExperimentCommand, "experiment", arguments), arguments)
+    return run(call(ExperimentCommand, "experiment", arguments))

@@ -35,7 +35,7 @@ def run(lab: Lab, options: Options, command: str) -> Report:
         tables=(grown_table(lab, found, "tokens"),),
         verdicts=(verdict,),
         figures=(grown_figure(lab, found, "batch-size", "tokens an update"),),
-        notes=remarks(lab, options),
+        notes=remarks(options),
     )
 
 

@@ -35,7 +35,7 @@ def run(lab: Lab, options: Options, command: str) -> Report:
         notes=(
             "Parts are random, and each has the smaller ones in it. All come from one teacher that saw all "
             "pairs; the paper compares different corpora with different teachers.",
-            *remarks(lab, options),
+            *remarks(options),
         ),
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -92,6 +93,8 @@ class Lab:
         self.workspace, self.samples, self.device, self.quiet = workspace, samples, device, quiet
         self.variants: dict[str, Path] = {}  # models that an experiment trained itself
         self.used: dict[tuple[str, str], Hypotheses] = {}  # by split and slug: what an export writes
+        self.choices: dict[str, str] = {}  # what was chosen on dev
+        self.load = load_average()  # before this process adds its own
         self._translators: dict[tuple[str, str], Translator] = {}
 
     @property
@@ -165,7 +168,10 @@ class Lab:
                     advance(1)
             write_text(path, json.dumps({**description, "scores": found}, indent=1) + "\n")
         scores = [(value, bleu) for value, bleu in json.loads(path.read_text(encoding="utf-8"))["scores"]]
-        return replace(decoding, options=with_weight(decoding.options, weight, best(scores)))
+        value = best(scores)
+        name = f"{decoding.system}, {decoding.options.strategy}"
+        self.choices[f"{name}{', rescored' if decoding.rescore_with else ''}: {weight}"] = f"{value:g}"
+        return replace(decoding, options=with_weight(decoding.options, weight, value))
 
     def beam(self, role: Role) -> Decoding:
         """Beam 5 with the length penalty that is best on dev, as the paper has it for every AT model."""
@@ -214,6 +220,11 @@ class Lab:
         write_text(
             path.with_suffix(".json"), json.dumps({**description, "seconds": seconds}, indent=1) + "\n"
         )
+
+
+def load_average() -> float:
+    """Processes that wanted a core over the last minute; 0 where the system does not say."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
 def require_models(workspace: Workspace, systems: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from disco_mt.experiments.decode import Lab
@@ -27,7 +27,7 @@ class Options:
     sentences: int = 100
     """speed, two-readers: how many test sentences are timed, evenly spread over the test set."""
     steps: int = 0
-    """batch-size, data-size: updates of each model; 0: as many as the suite gives its systems."""
+    """batch-size, data-size: updates of each model; 0: 20,000, or at the paper's scale its 300,000."""
     sentence: int = 0
     """example: number of the dev sentence, from 1; 0 takes the first that a first pass gets wrong."""
 
@@ -36,6 +36,17 @@ class Options:
             at_least(name, getattr(self, name), 1)
         for name in ("steps", "sentence"):
             at_least(name, getattr(self, name), 0)
+
+    @property
+    def updates(self) -> int:
+        """How long models are trained that an experiment makes: all the same."""
+        return self.steps or (20_000 if self.scale == "desk" else 300_000)
+
+    def changed(self) -> list[str]:
+        """As they are typed; what has its default is left out."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        differ = [name for name in values if values[name] != getattr(Options(), name)]
+        return [word for name in differ for word in (f"--{name}", str(values[name]))]
 
     @property
     def paper_bleu(self) -> bool:
@@ -52,3 +63,15 @@ class Experiment:
     run: Callable[[Lab, Options, str], Report]  # the string is the command, for the report
     paper_suites: tuple[str, ...]  # what --scale paper runs
     plots: bool = False
+
+
+def run_experiment(experiment: Experiment, lab: Lab, options: Options, command: str) -> Report:
+    """The report, with what was chosen on dev and how intervals were found."""
+    report = experiment.run(lab, options, command)
+    choices = "; ".join(f"{name} {value}" for name, value in sorted(lab.choices.items()))
+    chosen = [f"Chosen on dev: {choices}."] if choices else []
+    interval = (
+        f"Intervals are 95 %, by the paired bootstrap over sentences ({options.samples:,} resampled sets). "
+        "Yes and no mean that all of the interval is on one side."
+    )
+    return replace(report, notes=(*report.notes, *chosen, interval))

@@ -13,7 +13,7 @@ from disco_mt.experiments.experiment import Options
 from disco_mt.experiments.plot import Figure, Series
 from disco_mt.experiments.systems import mask_predict
 from disco_mt.experiments.table import Table, number
-from disco_mt.experiments.variants import Variant, shortened, train_variant
+from disco_mt.experiments.variants import Variant, for_updates, train_variant
 from disco_mt.training.options import TrainingOptions
 
 MODELS = {
@@ -66,17 +66,11 @@ def grown_figure(lab: Lab, found: Found, name: str, x_label: str) -> Figure:
     )
 
 
-def remarks(lab: Lab, options: Options) -> tuple[str, ...]:
-    """A short run is called one."""
-    full = lab.suite.system(lab.system(systems.DISCO)).recipe.training.max_steps
-    if not options.steps or options.steps >= full:
-        return (
-            "One run a model: the intervals are those of the test set, not of training with other seeds.",
-        )
+def remarks(options: Options) -> tuple[str, ...]:
+    """What such runs can and cannot show."""
     return (
-        f"A short run: {options.steps:,} updates a model instead of up to {full:,}. It shows that the "
-        "experiment runs; its answers are those of hardly trained models. Leave out --steps for the full one."
-        "",
+        f"Every model was trained for {options.updates:,} updates; decoding: length beam 5, T=10.",
+        "One run a model: the intervals are those of the test set, not of training with other seeds.",
     )
 
 
@@ -84,6 +78,6 @@ def _one(
     lab: Lab, options: Options, name: str, role: systems.Role, decoding: DecodingOptions, size: Size
 ) -> Hypotheses:
     recipe = lab.suite.system(lab.system(role)).recipe
-    training = shortened(size.change(recipe.training), options.steps)
+    training = for_updates(size.change(recipe.training), options.updates)
     system = train_variant(lab, Variant(name, replace(recipe, training=training), size.data))
     return lab.decode(Decoding(system, decoding), "test")

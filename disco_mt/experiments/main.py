@@ -45,7 +45,7 @@ def run(lab: Lab, options: Options, command: str) -> Report:
         command=command,
         tables=(_ours(lab, rows, found, options), _theirs()),
         verdicts=_verdicts(lab, found),
-        notes=_notes(lab, rows, found),
+        notes=_notes(found),
         inconsistencies=paper.INCONSISTENCIES["main"],
     )
 
@@ -172,16 +172,10 @@ def _verdicts(lab: Lab, found: dict[str, Hypotheses]) -> tuple[Verdict, ...]:
     )
 
 
-def _notes(lab: Lab, rows: list[Row], found: dict[str, Hypotheses]) -> tuple[str, ...]:
-    penalties = [
-        f"{row.label}: length penalty {row.decoding.options.length_penalty:g}"
-        for row in rows
-        if "beam" in row.label
-    ]
+def _notes(found: dict[str, Hypotheses]) -> tuple[str, ...]:
     empty = {label: sum(not text.strip() for text in each.texts) for label, each in found.items()}
     none = [f"{label}: {count}" for label, count in empty.items() if count]
     return (
-        f"Chosen on dev: {'; '.join(penalties)}. The test set was scored with these alone.",
         "Training time is that of this machine, with whatever ran beside it: an order of magnitude.",
         *([f"Empty translations: {'; '.join(none)}."] if none else []),
     )

@@ -49,7 +49,7 @@ class Report:
 
 def to_markdown(report: Report) -> str:
     """The whole report; pictures lie beside it."""
-    parts = [f"# {report.title}", f"Repeats: {report.source}.", f"```sh\n{report.command}\n```"]
+    parts = [f"# {report.title}", f"In the paper: {report.source}.", f"```sh\n{report.command}\n```"]
     parts += [markdown(table) for table in report.tables]
     parts += [f"![{figure.title}]({figure.name}.svg)" for figure in report.figures]
     if report.verdicts:

@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 
+import numpy as np
 import torch
 
 from disco_mt.experiments.decode import Decoding, Lab
 from disco_mt.experiments.judge import Interval, time_ratio
 
 WARM_UP = 3  # sentences before the clock starts, each system
-BUSY = 0.5  # load average, of processes other than this one, above which times are doubtful
+BUSY = 0.5  # load average before this process began, above which times are doubtful
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Timing:
     """seconds[label][repeat][sentence]."""
 
     seconds: dict[str, list[list[float]]]
-    load: float  # before the start
+    load: float  # before this process began
 
     def sentences(self, label: str) -> list[float]:
         """The median over repeats of each sentence."""
@@ -38,6 +39,11 @@ class Timing:
         """Per sentence: median over repeats, lowest, highest."""
         totals = [1000 * sum(repeat) / len(repeat) for repeat in self.seconds[label]]
         return median(totals), min(totals), max(totals)
+
+    def percentiles(self, label: str) -> tuple[float, float]:
+        """p50 and p90 over sentences, in milliseconds."""
+        p50, p90 = np.quantile(self.sentences(label), [0.5, 0.9])
+        return 1000 * float(p50), 1000 * float(p90)
 
     def speedup(self, label: str, over: str, samples: int = 1000) -> Interval:
         """Time of `over` divided by time of `label`."""
@@ -57,9 +63,8 @@ class Timing:
 
 def measure_times(lab: Lab, decodings: dict[str, Decoding], sentences: int, repeats: int) -> Timing:
     """Time every system on the same sentences."""
-    load = load_average()
-    if load > BUSY:
-        print(f"disco: warning: {_warning(load)}", file=sys.stderr)
+    if lab.load > BUSY:
+        print(f"disco: warning: {_warning(lab.load)}", file=sys.stderr)
     texts = spread(lab.sources("test"), sentences)
     for decoding in decodings.values():
         _pass(lab, decoding, texts[:WARM_UP])
@@ -69,18 +74,13 @@ def measure_times(lab: Lab, decodings: dict[str, Decoding], sentences: int, repe
         turn = repeat % len(labels)
         for label in labels[turn:] + labels[:turn]:
             seconds[label].append(_pass(lab, decodings[label], texts))
-    return Timing(seconds, load)
+    return Timing(seconds, lab.load)
 
 
 def spread(texts: Sequence[str], number: int) -> list[str]:
     """So many texts at even distances: lengths as in the whole."""
     number = min(number, len(texts))
     return [texts[place * len(texts) // number] for place in range(number)]
-
-
-def load_average() -> float:
-    """Processes that waited for a core over the last minute; 0 where the system does not say."""
-    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
 def _pass(lab: Lab, decoding: Decoding, texts: Sequence[str]) -> list[float]:

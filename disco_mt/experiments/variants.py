@@ -47,10 +47,8 @@ def train_variant(lab: Lab, variant: Variant) -> str:
     return variant.name
 
 
-def shortened(options: TrainingOptions, steps: int) -> TrainingOptions:
-    """At most so many updates (0: as they are), with warm-up and dev scores to match."""
-    if not steps:
-        return options
+def for_updates(options: TrainingOptions, steps: int) -> TrainingOptions:
+    """So many updates, however many epochs they are, with warm-up and dev scores to match."""
     return replace(
         options,
         max_steps=steps,

@@ -1,0 +1,163 @@
+"""Every experiment from the command line, on a suite of random models."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from mini_suite import make_workspace
+
+from disco_mt.cli import main
+from disco_mt.errors import UserError
+from disco_mt.experiments import EXPERIMENTS, load, plot
+from disco_mt.experiments.decode import Lab
+from disco_mt.experiments.experiment import Options
+from disco_mt.recipes.stages import DONE
+from disco_mt.recipes.suite import load_suite
+from disco_mt.recipes.workspace import Workspace
+
+# name -> (rows of the first table, pictures, a claim that must be judged)
+EXPECTED = {
+    "main": (9, [], "at least comparable to the CMLM with 10 steps"),
+    "speed": (13, ["speed.svg", "speed.png"], "faster than AT, b=5"),
+    "distillation": (7, [], "DisCo gains more than the CMLM, mask-predict T=4"),
+    "contextless": (6, [], "retains performance, distilled data"),
+    "easy-first-training": (2, [], "does not ameliorate"),
+    "strategies": (5, [], "better than All-But-Itself"),
+    "length-beam": (3, ["length-beam.svg", "length-beam.png"], "Easy-First improves more than CMLM"),
+    "steps-by-length": (None, ["steps-by-length.svg", "steps-by-length.png"], "require more iterations"),
+    "example": (5, ["example.svg"], "resolves repetition"),
+    "batch-size": (2, ["batch-size.svg", "batch-size.png"], "more robust to smaller batches"),
+    "data-size": (2, ["data-size.svg", "data-size.png"], "as data grows, 12 to 200 pairs"),
+    "two-readers": (7, [], "Self-rescoring improves easy-first"),
+}
+SHORT = ("--samples", "20", "--sentences", "2", "--repeats", "2", "--steps", "2", "--quiet")
+
+
+def experiment(workspace: Workspace, name: str, *arguments: object) -> int:
+    folder = workspace.folder.parent
+    given = ["experiment", name, "--recipe", folder.parent / "mini.toml", "--runs", folder, *arguments]
+    return main([str(argument) for argument in given])
+
+
+def tables(markdown: str) -> list[list[str]]:
+    """Rows of each table, without header and rule."""
+    blocks = re.findall(r"(?:^\|.*\n)+", markdown, flags=re.M)
+    return [block.splitlines()[2:] for block in blocks]
+
+
+def test_all_are_tested():
+    assert list(EXPECTED) == list(EXPERIMENTS)
+    assert all(load(name).paper_suites for name in EXPERIMENTS)
+
+
+def test_the_desk_suite_has_a_system_for_every_role():
+    suite = load_suite("multi30k.en-de")
+    needed = {system for name in EXPERIMENTS for system in load(name).needs(suite)}
+    assert needed == set(suite.systems)  # and none that nobody asks for
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_report(workspace: Workspace, tmp_path: Path, name: str):
+    rows, pictures, claim = EXPECTED[name]
+    assert experiment(workspace, name, "--out", tmp_path / "out", *SHORT) == 0
+    text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    found = tables(text)
+    assert rows is None or len(found[0]) == rows
+    assert f"disco experiment {name} --recipe" in text
+    verdicts = [row.split(" | ") for row in found[-1]]
+    assert any(claim in row[0] for row in verdicts)
+    assert {row[1].strip() for row in verdicts} <= {"yes", "no", "undecided"}
+    made = sorted(path.name for path in (tmp_path / "out").iterdir())
+    measured = ["measurements.json"] if name in ("speed", "two-readers") else []
+    assert made == sorted(["report.md", *pictures, *measured])
+
+
+def test_a_second_run_gives_the_same_report(workspace: Workspace, tmp_path: Path):
+    for out in ("one", "two"):
+        experiment(workspace, "length-beam", "--out", tmp_path / out, *SHORT)
+    for name in ("length-beam.svg", "length-beam.png"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    one, two = ((tmp_path / out / "report.md").read_text("utf-8") for out in ("one", "two"))
+    assert one.replace(str(tmp_path / "one"), "") == two.replace(str(tmp_path / "two"), "")
+
+
+def test_the_paper_stands_beside_ours(workspace: Workspace, tmp_path: Path, capsys):
+    experiment(workspace, "main", "--out", tmp_path / "out", "--samples", "20")
+    printed = capsys.readouterr().out
+    row = next(line for line in printed.splitlines() if line.startswith("| DisCo + Easy-First"))
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[-2:] == ["4.82", "27.34"]
+    assert cells[5] == "2 min"  # 140 s of training without 20 s of scoring
+    assert "is the “original” decoder of Table 5" in printed  # the paper's inconsistencies as they are
+
+
+def test_missing_models_are_named_with_the_commands_that_make_them(tmp_path: Path, capsys):
+    mini = make_workspace(tmp_path)
+    for system in ("cmlm", "disco"):
+        (mini.stage(f"average:{system}").directory / DONE).unlink()
+    assert experiment(mini, "main", "--out", tmp_path / "out") == 2
+    error = capsys.readouterr().err
+    assert "disco recipe run mini --stage average:cmlm\n" in error
+    assert "disco recipe run mini --stage average:disco\n" in error
+    assert "average:at" not in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_suite_without_such_a_system_is_told_so(workspace: Workspace, tmp_path: Path):
+    text = (workspace.folder.parent.parent / "mini.toml").read_text()
+    (tmp_path / "less.toml").write_text(text[: text.index("[systems.disco-mixture]")])
+    suite = load_suite(tmp_path / "less.toml")
+    with pytest.raises(UserError, match="less has no disco model with objective mixture on distilled data"):
+        load("two-readers").needs(suite)
+
+
+def test_paper_scale_names_what_is_missing(capsys):
+    assert main(["experiment", "distillation", "--scale", "paper"]) == 2
+    error = capsys.readouterr().err
+    assert "wmt14.en-de, wmt16.ro-en" in error
+    assert "multi30k.en-de" in error
+
+
+def test_paper_scale_adds_the_papers_bleu(workspace: Workspace, tmp_path: Path):
+    assert experiment(workspace, "main", "--scale", "paper", "--out", tmp_path, *SHORT) == 0
+    assert "tokenised BLEU |" in (tmp_path / "report.md").read_text("utf-8")
+
+
+def test_figures_without_matplotlib(workspace: Workspace, tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.setattr(plot, "find_spec", lambda name: None)
+    assert experiment(workspace, "length-beam", "--out", tmp_path / "out") == 2
+    assert "pip install 'disco-mt[plots]'" in capsys.readouterr().err
+    assert experiment(workspace, "strategies", "--out", tmp_path / "out", *SHORT) == 0  # has no figure
+
+
+def test_unknown_experiment_and_list(capsys):
+    assert main(["experiment", "mian"]) == 2
+    assert "there is no experiment 'mian'; there are: main, speed" in capsys.readouterr().err
+    assert main(["experiment"]) == 0
+    assert all(name in capsys.readouterr().out for name in ("two-readers",))
+
+
+def test_example_of_a_chosen_sentence(lab: Lab):
+    report = load("example").run(lab, Options(samples=20, sentence=3), "disco")
+    assert lab.sources("valid")[2] in report.notes[0]
+    with pytest.raises(UserError, match="--sentence must be at most 9"):
+        load("example").run(lab, Options(samples=20, sentence=10), "disco")
+
+
+def test_measured_times_are_kept(workspace: Workspace, tmp_path: Path):
+    experiment(workspace, "two-readers", "--out", tmp_path, *SHORT)
+    seconds = json.loads((tmp_path / "measurements.json").read_text())["seconds"]
+    assert {len(repeats) for repeats in seconds.values()} == {2}
+    assert all(time > 0 for repeats in seconds.values() for repeat in repeats for time in repeat)
+
+
+def test_variants_are_trained_once(workspace: Workspace, tmp_path: Path):
+    experiment(workspace, "data-size", "--out", tmp_path / "one", *SHORT)
+    made = {path: path.stat().st_mtime_ns for path in (workspace.folder / "variants").rglob("*.safetensors")}
+    assert len({path.parts[-4] for path in made}) >= 6
+    experiment(workspace, "data-size", "--out", tmp_path / "two", *SHORT)
+    again = {path: path.stat().st_mtime_ns for path in (workspace.folder / "variants").rglob("*.safetensors")}
+    assert again == made
