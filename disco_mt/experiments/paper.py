@@ -24,15 +24,6 @@ FIGURE_LENGTH_BEAM = "Figure 5 (varying length beam, en-fr dev)"
 FIGURE_STEPS = "Figure 6 (steps against length, en-de test)"
 
 DIRECTIONS = ("en-de", "de-en", "en-ro", "ro-en", "en-zh", "zh-en", "en-fr")
-MAIN_SOURCE = {
-    "en-de": TABLE_1,
-    "de-en": TABLE_1,
-    "en-ro": TABLE_1,
-    "ro-en": TABLE_1,
-    "en-zh": TABLE_2,
-    "zh-en": TABLE_2,
-    "en-fr": TABLE_3,
-}
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,6 @@ class Series:
     y: tuple[float, ...]
     joined: bool = True
     names: tuple[str, ...] = ()  # written beside the points
-    low: tuple[float, ...] = ()  # bars, where there is an interval
-    high: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,8 +67,6 @@ def _fill(axes: Any, figure: Figure) -> None:
         style = {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)]}
         line = "-" if series.joined else "none"
         axes.plot(series.x, series.y, label=series.label, linestyle=line, markersize=5, **style)
-        if series.low:
-            axes.vlines(series.x, series.low, series.high, color=style["color"], alpha=0.4)
         for x, y, name in zip(series.x, series.y, series.names, strict=False):
             axes.annotate(name, (x, y), textcoords="offset points", xytext=(5, 5), fontsize=9)
     if figure.logarithmic:
