@@ -49,7 +49,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def shipped() -> list[str]:
     """What must be in the wheel beside the modules."""
-    patterns = ("recipes/*.toml", "views/assets/*", "py.typed", "pretrained/*/*")
+    patterns = ("recipes/*.toml", "recipes/suites/*.toml", "views/assets/*", "py.typed", "pretrained/*/*")
     return [str(path.relative_to(PROJECT)) for pattern in patterns for path in PACKAGE.glob(pattern)]
 
 

@@ -464,7 +464,8 @@ def test_an_english_sentence_has_one_set_of_translations(drawn: Drawn) -> None:
 
 
 def test_sizes_and_distinctness(book: Phrasebook) -> None:
-    assert len(set(book.train)) == len(book.train) >= 20_000
+    assert len(book.train) == 48_000
+    assert len(set(book.train)) >= 30_000
     assert len({source for source, _ in book.train}) == 12_000
     assert (len(book.valid), len(book.test)) == (300, 500)
     for phrase in book.valid + book.test:

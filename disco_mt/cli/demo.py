@@ -80,7 +80,7 @@ class Stages:
         """Text, and its ids."""
         text = self.out / "text"
         self._once(text, "corpus", "phrasebook", "--out", str(text))
-        arguments = ["--source-language", "en", "--target-language", "de", "--vocabulary-size", "1000"]
+        arguments = ["--source-language", "en", "--target-language", "de", "--vocabulary-size", "2000"]
         arguments += ["--source", str(text / "train.en"), "--target", str(text / "train.de")]
         for split in ("valid", "test"):
             arguments += [f"--{split}-source", str(text / f"{split}.en")]

@@ -27,7 +27,7 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Phrasebook:
-    """`train` has raw pairs: the same English comes with several German sentences."""
+    """`train` has raw pairs: the same English comes with several German sentences, usual ones more often."""
 
     train: list[tuple[str, str]]
     valid: list[Phrase]
@@ -39,16 +39,17 @@ def phrasebook(
 ) -> Phrasebook:
     """The corpus of this seed.
 
-    `train`, `valid` and `test` count English sentences; each of `train` comes with up to `translations`
-    German ones, drawn uniformly, so that no translation is the usual one. No sentence of `valid` and `test`,
-    in either language, has a word that `train` has not.
+    `train`, `valid` and `test` count English sentences; each of `train` comes `translations` times, with a
+    German sentence that is drawn anew each time, as in a corpus that many people have written: all ways to
+    say it occur, the usual ones more often. No sentence of `valid` and `test`, in either language, has a
+    word that `train` has not.
     """
     _check({"train": train, "valid": valid, "test": test, "translations": translations})
     draw = random.Random(seed)
     held_out = valid + test
     phrases = _draw_phrases(draw, train + held_out + held_out // 4 + 50)
     draw.shuffle(phrases)  # later draws are the rarer sentences: spread them over the splits
-    pairs = [(p.english, text) for p in phrases[:train] for text in p.german[:translations]]
+    pairs = [(p.english, _draw_usual(draw, p.german)) for p in phrases[:train] for _ in range(translations)]
     draw.shuffle(pairs)
     known = _words(side for pair in pairs for side in pair)
     rest = [phrase for phrase in phrases[train:] if _words((phrase.english, *phrase.german)) <= known]
@@ -57,7 +58,8 @@ def phrasebook(
             f"a phrasebook of {train} training sentences has the words of only {len(rest)} others, "
             f"but valid and test need {held_out}; raise train or lower valid and test"
         )
-    return Phrasebook(pairs, rest[:valid], rest[valid:held_out])
+    held = [Phrase(phrase.english, _drawn_first(draw, phrase.german)) for phrase in rest[:held_out]]
+    return Phrasebook(pairs, held[:valid], held[valid:])
 
 
 def write_phrasebook(
@@ -83,7 +85,7 @@ def write_phrasebook(
 
 
 def _draw_phrases(draw: random.Random, count: int) -> list[Phrase]:
-    """`count` phrases of distinct English, each with its translations in random order."""
+    """`count` phrases of distinct English, each with its translations, the usual ones first."""
     seen: set[str] = set()
     phrases: list[Phrase] = []
     for _ in range(_DRAWS_A_SENTENCE * count):
@@ -94,14 +96,24 @@ def _draw_phrases(draw: random.Random, count: int) -> list[Phrase]:
         if text in seen:
             continue
         seen.add(text)
-        translations = list(german.say(sentence))
+        translations = german.say(sentence)
         if len(translations) <= MAX_REFERENCES and all(_handy(text) for text in translations):
-            draw.shuffle(translations)
-            phrases.append(Phrase(text, tuple(translations)))
+            phrases.append(Phrase(text, translations))
     raise UserError(
         f"the phrasebook grammar found only {len(phrases)} of {count} sentences; "
         "ask for fewer training, valid or test sentences"
     )
+
+
+def _draw_usual(draw: random.Random, translations: Sequence[str]) -> str:
+    """One of them by Zipf's law: the second half as often as the first, the third a third as often ..."""
+    return draw.choices(translations, [1 / rank for rank in range(1, len(translations) + 1)])[0]
+
+
+def _drawn_first(draw: random.Random, translations: tuple[str, ...]) -> tuple[str, ...]:
+    """A drawn one in front: the primary reference."""
+    primary = _draw_usual(draw, translations)
+    return (primary, *(text for text in translations if text != primary))
 
 
 def _handy(text: str) -> bool:

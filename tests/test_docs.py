@@ -1,0 +1,58 @@
+"""Every `disco` command in README and docs runs, in the order in which it stands there.
+
+Files that a reader would bring (train.en, test.de ...) are a small phrasebook; trainings are cut short.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from disco_mt.cli import main
+from disco_mt.data.phrasebook import write_phrasebook
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SHORT = ("--training.max-steps", "3", "--training.dev-every", "3", "--training.max-epochs", "0")
+LONG = ("demo", "experiment", "recipe")  # minutes to hours: their own tests run them small
+
+
+def commands(page: Path) -> list[list[str]]:
+    """Lines that begin with `disco` in the shell blocks of a page."""
+    blocks = re.findall(r"```(?:sh|console)\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    lines = [line.removeprefix("$ ") for block in blocks for line in block.split("\n")]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("disco ")]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files that the pages name."""
+    monkeypatch.chdir(tmp_path)
+    write_phrasebook(tmp_path / "text", train=600, valid=4, test=4, translations=1)
+    for file in (tmp_path / "text").iterdir():
+        file.rename(tmp_path / file.name)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)
+def test_commands_run(page: Path, corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in commands(page):
+        if arguments[0] in LONG:
+            continue
+        short = SHORT if arguments[0] == "train" else ()
+        assert main([*arguments, *short]) == 0, (arguments, capsys.readouterr().err)
+
+
+def test_python_example_of_the_readme_names_what_exists() -> None:
+    from disco_mt.decoding.translation import Translation
+    from disco_mt.translator import Translator
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    for name in re.findall(r"result\.(\w+)", example):
+        assert name in {*Translation.__dataclass_fields__, *dir(Translation)}, name
+    for name in re.findall(r"(\w+)=", example):
+        assert name in Translator.translate.__annotations__, name
