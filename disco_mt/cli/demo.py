@@ -21,7 +21,7 @@ from typing import Any
 from disco_mt.cli.common import call
 from disco_mt.errors import UserError
 
-SENTENCE = "If she has time tomorrow, she will visit your brother."
+SENTENCE = "We visited his children yesterday because they were sick."
 
 
 @dataclass(frozen=True)
