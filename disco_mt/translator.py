@@ -191,7 +191,7 @@ def find_model(name: str | Path) -> Path:
         return PRETRAINED / str(name)
     if str(name).count("/") == 1 and not str(name).startswith((".", "/", "~")):
         return _from_hub(str(name))
-    shipped = ", ".join(shipped_models()) or "none"
+    shipped = ", ".join(shipped_models()) or "none yet: `disco demo` trains one"
     raise UserError(
         f"there is no model {str(name)!r}: neither a directory nor a shipped model (shipped: {shipped})"
     )

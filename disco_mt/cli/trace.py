@@ -107,7 +107,7 @@ def trace_view(translator: Translator, sentence: str, options: DecodingOptions) 
 def _strategies(kind: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """The strategies to compare, or a refusal that lists what can be traced."""
     chosen = tuple(strategy_for(kind, name) for name in wanted)
-    if STRATEGIES[kind][0] in WORD_BY_WORD or set(chosen) & set(WORD_BY_WORD):
+    if strategy_for(kind, "") in WORD_BY_WORD or set(chosen) & set(WORD_BY_WORD):
         what = ", ".join(chosen) or f"a model of kind {kind}"
         raise UserError(
             f"{what}: one word is written after the other, so there are no passes to trace; "

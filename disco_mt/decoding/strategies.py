@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
@@ -10,28 +12,11 @@ from disco_mt.decoding.autoregressive_reading import read_autoregressively
 from disco_mt.decoding.beam_search import beam_search
 from disco_mt.decoding.easy_first import easy_first
 from disco_mt.decoding.mask_predict import mask_predict
-from disco_mt.decoding.other_orders import RULES, by_rule
+from disco_mt.decoding.other_orders import by_rule
 from disco_mt.decoding.translation import Hypothesis
 from disco_mt.errors import UserError
-from disco_mt.models.autoregressive import Autoregressive
 from disco_mt.models.base import TranslationModel
-from disco_mt.models.cmlm import CMLM
-from disco_mt.models.disco import DisCo
 from disco_mt.settings import at_least
-
-STRATEGIES: dict[str, tuple[str, ...]] = {
-    "disco": (
-        "easy-first",
-        "mask-predict",
-        "left-to-right",
-        "right-to-left",
-        "all-but-itself",
-        "autoregressive",
-    ),
-    "cmlm": ("mask-predict",),
-    "autoregressive": ("beam", "greedy"),
-}
-"""Strategies by kind of model; the first is the kind's default."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +44,42 @@ class DecodingOptions:
         at_least("length_penalty", self.length_penalty, 0.0)
 
 
+Decode = Callable[[Any, Tensor, DecodingOptions, bool], list[Hypothesis[int]]]
+"""(model of the kind, source, options, trace) -> one hypothesis a sentence."""
+
+STRATEGIES: dict[str, dict[str, Decode]] = {
+    "disco": {
+        "easy-first": lambda model, x, o, trace: easy_first(model, x, o.iterations, o.length_beam, trace),
+        "mask-predict": lambda model, x, o, trace: mask_predict(model, x, o.iterations, o.length_beam, trace),
+        "left-to-right": lambda model, x, o, trace: by_rule(
+            model, x, "left-to-right", o.iterations, o.length_beam, trace
+        ),
+        "right-to-left": lambda model, x, o, trace: by_rule(
+            model, x, "right-to-left", o.iterations, o.length_beam, trace
+        ),
+        "all-but-itself": lambda model, x, o, trace: by_rule(
+            model, x, "all-but-itself", o.iterations, o.length_beam, trace
+        ),
+        "autoregressive": lambda model, x, o, _: read_autoregressively(
+            model, x, o.length_beam, o.length_weight
+        ),
+    },
+    "cmlm": {
+        "mask-predict": lambda model, x, o, trace: mask_predict(model, x, o.iterations, o.length_beam, trace)
+    },
+    "autoregressive": {
+        "beam": lambda model, x, o, _: beam_search(model, x, o.beam, o.length_penalty),
+        "greedy": lambda model, x, o, _: beam_search(model, x, 1, o.length_penalty),
+    },
+}
+"""Strategies by kind of model: a line each; the first is the kind's default."""
+
+
 def strategy_for(kind: str, wanted: str) -> str:
     """The strategy to use, or a refusal that lists those that fit."""
     fitting = STRATEGIES[kind]
     if not wanted:
-        return fitting[0]
+        return next(iter(fitting))
     if wanted not in fitting:
         every = {name for names in STRATEGIES.values() for name in names}
         problem = f"does not fit a model of kind {kind}" if wanted in every else "is not known"
@@ -75,18 +91,5 @@ def decode(
     model: TranslationModel, source: Tensor, options: DecodingOptions, trace: bool = False
 ) -> list[Hypothesis[int]]:
     """Translate a batch of sentences. source: (batch, src), EOS at the end of each."""
-    strategy = strategy_for(model.config.kind, options.strategy)
-    match model, strategy:
-        case DisCo(), "easy-first":
-            return easy_first(model, source, options.iterations, options.length_beam, trace)
-        case ((DisCo() | CMLM()), "mask-predict"):
-            return mask_predict(model, source, options.iterations, options.length_beam, trace)
-        case DisCo(), rule if rule in RULES:
-            return by_rule(model, source, rule, options.iterations, options.length_beam, trace)
-        case DisCo(), "autoregressive":
-            return read_autoregressively(model, source, options.length_beam, options.length_weight)
-        case Autoregressive(), "beam":
-            return beam_search(model, source, options.beam, options.length_penalty)
-        case Autoregressive(), "greedy":
-            return beam_search(model, source, 1, options.length_penalty)
-    raise AssertionError(f"STRATEGIES lists {strategy}, but nothing here runs it")
+    kind = model.config.kind
+    return STRATEGIES[kind][strategy_for(kind, options.strategy)](model, source, options, trace)

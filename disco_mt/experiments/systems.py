@@ -23,7 +23,7 @@ class Role:
     def fits(self, system: System) -> bool:
         """Does this system play the role?"""
         model, objective = system.recipe.model, system.recipe.objective.name
-        found = objective or OBJECTIVES[model.kind][0]
+        found = objective or next(iter(OBJECTIVES[model.kind]))
         own = (self.kind, self.data, self.objective, self.contextless)
         return own == (model.kind, system.data, found, model.contextless)
 

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
+from disco_mt.batch import Batch
 from disco_mt.errors import UserError
+from disco_mt.models.base import TranslationModel
 from disco_mt.objectives.autoregressive import autoregressive
 from disco_mt.objectives.cloze import cloze
 from disco_mt.objectives.cmlm import cmlm
 from disco_mt.objectives.disco import disco
 from disco_mt.objectives.easy_first import easy_first
 from disco_mt.objectives.left_to_right import left_to_right
-from disco_mt.objectives.losses import Objective
+from disco_mt.objectives.losses import Losses, Objective
 from disco_mt.objectives.mixture import mixture
 from disco_mt.objectives.permutation import permutation
-
-OBJECTIVES: dict[str, tuple[str, ...]] = {
-    "disco": ("disco", "left-to-right", "permutation", "cloze", "easy-first", "mixture"),
-    "cmlm": ("cmlm",),
-    "autoregressive": ("autoregressive",),
-}
-"""Objectives by kind of model; the first is the kind's default."""
 
 
 @dataclass(frozen=True)
@@ -41,21 +36,33 @@ class ObjectiveOptions:
                 raise UserError(f"objective.{field} must be between 0 and 1, got {getattr(self, field)}")
 
 
+Learn = Callable[[TranslationModel, Batch, int, ObjectiveOptions], Losses]
+
+OBJECTIVES: dict[str, dict[str, Learn]] = {
+    "disco": {
+        "disco": lambda model, batch, key, o: disco(model, batch, key, o.label_smoothing),
+        "left-to-right": lambda model, batch, key, o: left_to_right(model, batch, key, o.label_smoothing),
+        "permutation": lambda model, batch, key, o: permutation(model, batch, key, o.label_smoothing),
+        "cloze": lambda model, batch, key, o: cloze(model, batch, key, o.label_smoothing),
+        "easy-first": lambda model, batch, key, o: easy_first(model, batch, key, o.label_smoothing),
+        "mixture": lambda model, batch, key, o: mixture(
+            model, batch, key, o.label_smoothing, o.left_to_right_share
+        ),
+    },
+    "cmlm": {"cmlm": lambda model, batch, key, o: cmlm(model, batch, key, o.label_smoothing)},
+    "autoregressive": {
+        "autoregressive": lambda model, batch, key, o: autoregressive(model, batch, key, o.label_smoothing)
+    },
+}
+"""Objectives by kind of model: a line each; the first is the kind's default."""
+
+
 def build_objective(kind: str, options: ObjectiveOptions) -> Objective:
     """The objective for a kind of model, or a refusal that lists those that fit."""
-    name = options.name or OBJECTIVES[kind][0]
-    if name not in OBJECTIVES[kind]:
-        fitting = ", ".join(OBJECTIVES[kind])
-        raise UserError(f"objective.name {name!r} does not fit a model of kind {kind}; there are: {fitting}")
-    if name == "mixture":
-        return partial(mixture, smoothing=options.label_smoothing, share=options.left_to_right_share)
-    plain = {
-        "disco": disco,
-        "left-to-right": left_to_right,
-        "permutation": permutation,
-        "cloze": cloze,
-        "easy-first": easy_first,
-        "cmlm": cmlm,
-        "autoregressive": autoregressive,
-    }
-    return partial(plain[name], smoothing=options.label_smoothing)
+    fitting = OBJECTIVES[kind]
+    name = options.name or next(iter(fitting))
+    if name not in fitting:
+        listed = ", ".join(fitting)
+        raise UserError(f"objective.name {name!r} does not fit a model of kind {kind}; there are: {listed}")
+    learn = fitting[name]
+    return lambda model, batch, key: learn(model, batch, key, options)
