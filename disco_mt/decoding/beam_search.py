@@ -32,17 +32,20 @@ def beam_search(
     beams = _start(source, model.config.longest_target, longest)
     found: dict[int, Hypothesis[int]] = {}
     while len(beams.sentences):
-        hidden = model.step(beams.last.flatten(), past, encoded)
+        place = beams.words.shape[2] - 1
+        hidden = model.step(beams.last, place, beams.visible if beam > 1 else None, past, encoded).flatten(
+            0, 1
+        )
         ranked = _rank(beams, _continuations(model, hidden, beams, 2 * beam), 2 * beam)
         beams = _note_ends(beams, ranked, beam, length_penalty, found)
         done = _done(beams, ranked, beam, length_penalty)
-        beams, rows = _advance(beams, ranked, beam)
+        beams = _advance(beams, ranked, beam)
         if done.any():  # out of the batch
             for sentence in beams.sentences[done].tolist():
-                found[sentence] = replace(found[sentence], steps=past.length)
-            beams, rows = beams.keep(~done), rows[~done]
-            encoded = encoded.rows((~done).nonzero()[:, 0])
-        past.select(rows.flatten())
+                found[sentence] = replace(found[sentence], steps=place + 1)
+            rows = (~done).nonzero()[:, 0]
+            beams, encoded = beams.keep(~done), encoded.rows(rows)
+            past.select(rows)
     return [found[sentence] for sentence in range(len(source))]
 
 
@@ -75,6 +78,7 @@ class _Beams:
     words: Tensor  # (B, K, 1 + words so far), from BOS on
     log_probs: Tensor  # the same shape; 0 for BOS
     totals: Tensor  # (B, K) sums of log probabilities
+    visible: Tensor  # (B, K, entries of the past and K new ones) bool: which of them are its own words
 
     @property
     def last(self) -> Tensor:
@@ -96,6 +100,7 @@ class _Beams:
             self.words[chosen],
             self.log_probs[chosen],
             self.totals[chosen],
+            self.visible[chosen],
         )
 
 
@@ -126,6 +131,7 @@ def _start(source: Tensor, most: int, longest: int | None) -> _Beams:
         words=words,
         log_probs=zeros,
         totals=zeros[:, :, 0],
+        visible=torch.ones_like(words, dtype=torch.bool),
     )
 
 
@@ -181,17 +187,17 @@ def _done(beams: _Beams, ranked: _Ranked, beam: int, length_penalty: float) -> T
     return (beams.ended >= beam) | (beams.best >= bound)
 
 
-def _advance(beams: _Beams, ranked: _Ranked, beam: int) -> tuple[_Beams, Tensor]:
-    """The `beam` best continuations that are not EOS, and the rows they come from: (B, beam)."""
+def _advance(beams: _Beams, ranked: _Ranked, beam: int) -> _Beams:
+    """The `beam` best continuations that are not EOS. Each sees what its parent saw, and its own new word."""
     on = (ranked.words == EOS).int().argsort(dim=1, stable=True)[:, :beam]
     parents = ranked.parents.gather(1, on)
-    rows = parents + torch.arange(len(parents), device=parents.device)[:, None] * beams.words.shape[1]
-    words = beams.words.flatten(0, 1)[rows]  # (B, beam, 1 + words before)
-    log_probs = beams.log_probs.flatten(0, 1)[rows]
-    new = replace(
+    batch = torch.arange(len(parents), device=parents.device)[:, None]
+    itself = torch.eye(beam, dtype=torch.bool, device=parents.device).expand(len(parents), -1, -1)
+    words, log_probs = ranked.words.gather(1, on), ranked.log_probs.gather(1, on)
+    return replace(
         beams,
-        words=torch.cat([words, ranked.words.gather(1, on)[:, :, None]], dim=2),
-        log_probs=torch.cat([log_probs, ranked.log_probs.gather(1, on)[:, :, None]], dim=2),
+        words=torch.cat([beams.words[batch, parents], words[:, :, None]], dim=2),
+        log_probs=torch.cat([beams.log_probs[batch, parents], log_probs[:, :, None]], dim=2),
         totals=ranked.totals.gather(1, on),
+        visible=torch.cat([beams.visible[batch, parents], itself], dim=2),
     )
-    return new, rows

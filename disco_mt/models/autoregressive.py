@@ -15,51 +15,36 @@ from disco_mt.special import BOS, MASK, PAD, UNK
 class Past:
     """Keys and values of the words so far, in buffers that double: a step costs its attention, no more.
 
-    A second set of buffers takes what `select` picks, then the two change places: nothing is allocated,
-    and nothing beyond the words so far is copied.
+    A row a sentence. The beams of a sentence put their words into the same row, side by side, and nothing is
+    ever moved when beams change places: who descends from whom is a mask (decoding/beam_search.py).
     """
 
     def __init__(self, layers: int) -> None:
-        self.length = 0
+        self.length = 0  # entries in a row
         self.buffers: list[KeyValue | None] = [None] * layers
-        self.spares: list[KeyValue | None] = [None] * layers
 
     def extend(self, layer: int, new: KeyValue) -> KeyValue:
-        """Append one position, (rows, heads, 1, size) each, and return all up to it."""
-        buffer = self._room(layer, new)
-        buffer.key[:, :, self.length] = new.key[:, :, 0]
-        buffer.value[:, :, self.length] = new.value[:, :, 0]
-        end = self.length + 1
+        """Append entries, (rows, heads, entries, size) each, and return all; the caller adds to `length`."""
+        end = self.length + new.key.shape[2]
+        buffer = self._room(layer, new, end)
+        buffer.key[:, :, self.length : end] = new.key
+        buffer.value[:, :, self.length : end] = new.value
         return KeyValue(buffer.key[:, :, :end], buffer.value[:, :, :end])
 
     def select(self, rows: Tensor) -> None:
-        """Reorder, repeat or drop rows (beam search). rows: (new rows,) places among the old ones."""
-        for layer, old in enumerate(self.buffers):
-            if old is None or _in_place(rows, len(old.key)):
-                continue
-            spare = self.spares[layer]
-            if spare is None or spare.key.shape[2] != old.key.shape[2] or len(spare.key) < len(rows):
-                spare = KeyValue(*(part.new_empty(len(rows), *part.shape[1:]) for part in old))
-            new = KeyValue(spare.key[: len(rows)], spare.value[: len(rows)])
-            for source, goal in zip(old, new, strict=True):
-                used = slice(None), slice(None), slice(self.length)
-                torch.index_select(source[used], 0, rows, out=goal[used])
-            self.buffers[layer], self.spares[layer] = new, old
+        """Keep the chosen rows, in that order (the others are finished)."""
+        self.buffers = [None if buffer is None else buffer.rows(rows) for buffer in self.buffers]
 
-    def _room(self, layer: int, new: KeyValue) -> KeyValue:
+    def _room(self, layer: int, new: KeyValue, end: int) -> KeyValue:
         buffer = self.buffers[layer]
-        if buffer is None or buffer.key.shape[2] == self.length:
+        if buffer is None or buffer.key.shape[2] < end:
             rows, heads, _, size = new.key.shape
-            grown = [new.key.new_empty(rows, heads, max(16, 2 * self.length), size) for _ in range(2)]
+            grown = [new.key.new_empty(rows, heads, max(16, 2 * end), size) for _ in range(2)]
             if buffer is not None:
-                grown[0][:, :, : self.length], grown[1][:, :, : self.length] = buffer
+                for goal, source in zip(grown, buffer, strict=True):
+                    goal[:, :, : self.length] = source[:, :, : self.length]
             buffer = self.buffers[layer] = KeyValue(*grown)
         return buffer
-
-
-def _in_place(rows: Tensor, size: int) -> bool:
-    """Would `select` change nothing?"""
-    return len(rows) == size and torch.equal(rows, torch.arange(size, device=rows.device))
 
 
 class Autoregressive(TranslationModel):
@@ -83,18 +68,19 @@ class Autoregressive(TranslationModel):
         """An empty prefix."""
         return Past(len(self.layers))
 
-    def step(self, last: Tensor, past: Past, encoded: Encoded) -> Tensor:
-        """One more position: last (rows,) is the newest word, `past` grows by it -> hidden (rows, width).
+    def step(self, last: Tensor, place: int, visible: Tensor | None, past: Past, encoded: Encoded) -> Tensor:
+        """One more position, `place`: `past` grows by the newest words -> hidden (sentences, beams, width).
 
-        `encoded` has a row a sentence; `last` may have several, one after the other: the beams share them.
+        last: (sentences, beams) the newest words; visible: (sentences, beams, entries of `past` and then
+        those of `last`), which of them are a beam's own words; None = all. encoded: a row a sentence.
         """
-        h = embedded = self.embed(last[:, None], start=past.length)
-        for place, (layer, source) in enumerate(zip(self.decoder_layers, encoded.cross, strict=True)):
-            keys = past.extend(place, self._keys(layer, h, embedded))
-            h = layer(h, keys, None, source, encoded.visible)
-        past.length += 1
+        h = embedded = self.words(last) + self.positions(1, start=place)
+        for number, (layer, source) in enumerate(zip(self.decoder_layers, encoded.cross, strict=True)):
+            keys = past.extend(number, self._keys(layer, h, embedded))
+            h = layer(h, keys, visible, source, encoded.visible)
+        past.length += last.shape[1]
         hidden: Tensor = self.norm(h)
-        return hidden[:, 0]
+        return hidden
 
     def next_words(self, hidden: Tensor, number: int) -> BestWords:
         """The likeliest continuations, words and EOS, best first: (rows, width) -> (rows, number) each.

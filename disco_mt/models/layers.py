@@ -81,16 +81,11 @@ class Attention(nn.Module):
         return KeyValue(self._split(key), self._split(value))
 
     def forward(self, x: Tensor, keys: KeyValue, visible: Tensor | None) -> Tensor:
-        """x: (batch, query, width); visible: (batch, query or 1, key), True = may attend, None = all.
-
-        x may have several rows for each row of the keys (beams of one sentence): they become its queries.
-        """
+        """x: (batch, query, width); visible: (batch, query or 1, key), True = may attend, None = all."""
         mask = None if visible is None else visible[:, None]
         dropout = self.dropout if self.training else 0.0
-        query = self.query(x).view(len(keys.key), -1, x.shape[2])
-        mixed = F.scaled_dot_product_attention(
-            self._split(query), keys.key, keys.value, attn_mask=mask, dropout_p=dropout
-        )
+        query = self._split(self.query(x))
+        mixed = F.scaled_dot_product_attention(query, keys.key, keys.value, attn_mask=mask, dropout_p=dropout)
         out: Tensor = self.out(mixed.transpose(1, 2).reshape(x.shape))
         return out
 

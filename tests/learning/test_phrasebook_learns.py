@@ -29,5 +29,5 @@ def test_a_tiny_disco_learns_the_phrasebook(tmp_path: Path, capsys: pytest.Captu
     references = ["--source", f"{text}/test.en", "--references", f"{text}/test.references.tsv"]
     assert main(["evaluate", "--model", model, *references, "--json", "--quiet"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["bleu"] >= 50  # reached when written: see the docstring of the recipe's score
+    assert found["bleu"] >= 60  # 70.8 when it was written
     assert found["steps"] < 5
