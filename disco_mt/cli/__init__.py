@@ -94,5 +94,5 @@ def _overview() -> str:
         f"{verbs}\n\n"
         "  disco VERB --help   options of a verb, with examples\n"
         "  disco --version\n\n"
-        'Try: disco translate "How are you?"'
+        "Try: disco demo"
     )

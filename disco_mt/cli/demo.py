@@ -45,7 +45,7 @@ ROWS = (
 )
 
 
-def demo(out: Path = Path("demo"), quick: bool = False) -> int:
+def demo(out: Path = Path("demo")) -> int:
     """Phrasebook -> teacher -> distillation -> students -> one table, one traced sentence.
 
     disco demo
@@ -54,10 +54,9 @@ def demo(out: Path = Path("demo"), quick: bool = False) -> int:
 
     Args:
         out: Directory for everything that is made.
-        quick: A minute instead of ten: hardly trained models, to see that everything works.
     """
     started = time.perf_counter()
-    stages = Stages(out, steps=("--training.max-steps", "30") if quick else ())
+    stages = Stages(out)
     stages.corpus()
     stages.together(lambda: stages.train("teacher", "raw"), lambda: stages.train("disco-raw", "raw"))
     stages.distil()
@@ -74,7 +73,6 @@ class Stages:
     """The stages, each a `disco` command in the folder `out`."""
 
     out: Path
-    steps: tuple[str, ...]
 
     def corpus(self) -> None:
         """Text, and its ids."""
@@ -95,20 +93,8 @@ class Stages:
             return
         resume = ("--resume",) if run.exists() else ()
         recipe = f"phrasebook.{name.removesuffix('-raw')}"
-        folder = str(self.out / data)
-        self._run(
-            "train",
-            recipe,
-            "--data",
-            folder,
-            "--out",
-            str(run),
-            "--threads",
-            "1",
-            *self.steps,
-            *resume,
-            label=name,
-        )
+        where = ("--data", str(self.out / data), "--out", str(run), "--threads", "1")
+        self._run("train", recipe, *where, *resume, label=name)
         self._run("average", str(run), "--out", str(model), "--number", "3", label=name)
 
     def distil(self) -> None:
