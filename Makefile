@@ -10,7 +10,7 @@ setup: $(SETUP)
 $(SETUP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench,zh,plots]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench,zh,plots,onnx,serve,ray,wmt]'
 	touch $(SETUP)
 
 demo: $(SETUP)

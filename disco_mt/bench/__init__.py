@@ -1,0 +1,1 @@
+"""`disco bench`: how fast each system is, measured fairly."""
