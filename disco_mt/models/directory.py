@@ -36,10 +36,16 @@ class Directory:
 
 
 def save_model(
-    path: Path, model: TranslationModel, text: dict[str, Any], card: str, extra: dict[str, Any]
+    path: Path,
+    model: TranslationModel,
+    text: dict[str, Any],
+    card: str,
+    extra: dict[str, Any],
+    dtype: torch.dtype = torch.float32,
 ) -> None:
     """Write config, weights and card into `path`, which exists and already has the tokenizer files."""
-    save_file(weights(model), path / WEIGHTS, metadata={"format": "pt"})
+    stored = {name: tensor.to(dtype) for name, tensor in weights(model).items()}
+    save_file(stored, path / WEIGHTS, metadata={"format": "pt"})
     config = {
         "format_version": FORMAT_VERSION,
         "model_type": model.config.kind,

@@ -1,0 +1,73 @@
+"""A packaged model: half precision, and a card whose figures are those of the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from disco_mt.cli import main
+from disco_mt.data.dataset import Dataset
+from disco_mt.errors import UserError
+from disco_mt.evaluation.quality import measure
+from disco_mt.recipes.package import EVERYDAY, package
+from disco_mt.recipes.suite import load_suite
+from disco_mt.recipes.workspace import Workspace
+from disco_mt.translator import Translator
+from tiny_suite import write_corpus, write_suite
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    folder = tmp_path_factory.mktemp("package")
+    made = Workspace(
+        load_suite(str(write_suite(folder))), folder / "runs" / "animals", write_corpus(folder / "data")
+    )
+    made.run(("average:disco", "evaluate:teacher"), quiet=True)
+    return made
+
+
+def test_a_packaged_model_scores_what_its_card_says(workspace: Workspace, tmp_path: Path) -> None:
+    made = package(workspace, "disco", tmp_path / "en-de")
+    translator = Translator.from_pretrained(made.out)
+    test = Dataset.open(workspace.dataset("raw")).splits["test"]
+    found = translator.translate(test.source_text(), iterations=2, length_beam=2)
+    again = measure([each.text for each in found], test.references(), "de")
+    assert again == made.quality
+    card = (made.out / "README.md").read_text(encoding="utf-8")
+    assert f"| {again.bleu:.2f} | {again.chrf:.2f} |" in card
+    assert "its teacher (teacher), beam 5" in card
+    for sentence, each in zip(
+        EVERYDAY, translator.translate(EVERYDAY, iterations=2, length_beam=2), strict=True
+    ):
+        assert f"| {sentence} | {each.text} |" in card
+
+
+def test_weights_are_stored_in_half_precision_and_the_data_attributed(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    package(workspace, "teacher", tmp_path / "teacher")
+    tensors = load_file(tmp_path / "teacher" / "model.safetensors")
+    assert {tensor.dtype for tensor in tensors.values()} == {torch.float16}
+    assert "tatoeba.org" in (tmp_path / "teacher" / "NOTICE").read_text(encoding="utf-8")
+
+
+def test_models_of_data_that_may_not_be_passed_on_are_refused(workspace: Workspace, tmp_path: Path) -> None:
+    suite = load_suite("multi30k.en-de")
+    other = Workspace(suite, tmp_path / "runs")
+    other.model = lambda _: workspace.model("teacher")  # type: ignore[method-assign]
+    with pytest.raises(UserError, match="may not be passed on"):
+        package(other, "at-raw", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_says_what_it_wrote(
+    workspace: Workspace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = workspace.folder.parent.parent
+    options = ["--runs", str(folder / "runs"), "--data", str(folder / "data"), "--out", str(tmp_path / "de")]
+    assert main(["recipe", "package", str(folder / "animals.toml"), "--system", "disco", *options]) == 0
+    assert "BLEU on the test set in" in capsys.readouterr().out
+    assert main(["recipe", "package", str(folder / "animals.toml"), "--system", "disco", *options]) == 2
