@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from disco_mt.experiments.experiment import Experiment
 
 EXPERIMENTS = {
+    "curves": "how the models were trained: dev BLEU by epoch, time",
     "main": "Tables 1-3: AT, CMLM and DisCo, every decoder",
     "speed": "Figure 2: time and BLEU, one sentence at a time",
     "distillation": "Table 4: raw and distilled data",

@@ -89,7 +89,15 @@ def _make(workspace: Workspace, stage: Stage, corpus: Path, seed: int) -> None:
             shutil.copytree(workspace.dataset("raw"), stage.output)
         case "train":
             stage.output.mkdir()
-            log = [{"kind": "dev", "seconds": 50.0, "score_seconds": 20.0}, {"kind": "end", "seconds": 140.0}]
+            scored = {
+                "kind": "dev",
+                "step": 2,
+                "epoch": 1,
+                "bleu": 1.5,
+                "seconds": 50.0,
+                "score_seconds": 20.0,
+            }
+            log = [scored, {"kind": "end", "step": 4, "reason": "epochs", "seconds": 140.0}]
             (stage.output / "log.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in log))
         case "average":
             _model(workspace, stage, seed)
