@@ -10,6 +10,7 @@ and, if there are several translations, <split>.references.tsv (tab-separated, o
 from __future__ import annotations
 
 import json
+import mmap
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -40,10 +41,22 @@ class Side:
     @cached_property
     def lengths(self) -> Lengths:
         """Tokens of each sentence, without EOS."""
-        return np.diff(self.offsets).astype(np.int32)
+        lengths = np.empty(len(self.offsets) - 1, dtype=np.int32)
+        np.subtract(self.offsets[1:], self.offsets[:-1], out=lengths, casting="same_kind")
+        self.release()
+        return lengths
 
     def __getitem__(self, index: int) -> Ids:
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+    def release(self) -> None:
+        """Forget the pages of the files that were looked at: resident memory does not grow with the corpus.
+
+        They stay in the system's cache as long as it has room, and come back when they are needed.
+        """
+        for array in (self.ids, self.offsets):
+            if isinstance(array.base, memoryview) and isinstance(array.base.obj, mmap.mmap):
+                array.base.obj.madvise(mmap.MADV_DONTNEED)
 
 
 @dataclass(frozen=True)
@@ -178,4 +191,7 @@ def _map(path: Path, dtype: np.dtype[Any], items: int) -> NDArray[Any]:
             f"{path} should have {items * dtype.itemsize} bytes, found {size}; the file is damaged: "
             "prepare the dataset again"
         )
-    return np.memmap(path, dtype=dtype, mode="r") if size else np.empty(0, dtype=dtype)
+    if not size:
+        return np.empty(0, dtype=dtype)
+    with path.open("rb") as stream:
+        return np.frombuffer(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ), dtype=dtype)
