@@ -1,7 +1,8 @@
 """A trace as one self-contained page: no outside resource, no build step, light and dark.
 
-The page is assets/trace.html with assets/trace.css and assets/trace.js set in, and the trace as a JSON block
-that the script turns into elements (always by textContent, so no text can become markup).
+The page is assets/trace.html with assets/trace.css and the modules of assets/ set in, and the trace as a JSON
+block that the script turns into elements (always by textContent, so no text can become markup). The page of
+`disco serve` loads the same stylesheet and modules, as files.
 """
 
 from __future__ import annotations
@@ -9,16 +10,28 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 
 from disco_mt.views.view import TraceView, to_data, visible
 
+MODULES = (
+    "dom",
+    "passes",
+    "roving",
+    "stage",
+    "panel",
+    "controls",
+    "detail",
+    "trace",
+)  # each after what it imports
+
 
 def render_html(source: str, traces: Sequence[TraceView]) -> str:
     """The page for one source sentence and one or more strategies."""
-    script = asset("trace.js")
+    script = bundle()
     parts = {
         "{{policy}}": f"default-src 'none'; style-src 'unsafe-inline'; script-src '{_integrity(script)}'",
         "{{title}}": escape(visible(source)),
@@ -32,6 +45,12 @@ def render_html(source: str, traces: Sequence[TraceView]) -> str:
 def asset(name: str) -> str:
     """A file of the page, as it lies in the package."""
     return (files("disco_mt.views") / "assets" / name).read_text(encoding="utf-8")
+
+
+def bundle() -> str:
+    """The modules end to end as one: a page in one file cannot import. (Their top-level names are all different.)"""
+    text = "\n".join(asset(f"{name}.js") for name in MODULES)
+    return re.sub(r"^export ", "", re.sub(r"^import .*\n", "", text, flags=re.M), flags=re.M)
 
 
 def json_block(data: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from disco_mt.decoding.translation import CandidatePass, Trace
@@ -21,6 +22,11 @@ class TraceView:
     steps: int
     pieces: Mapping[str, str] = field(default_factory=dict)  # token -> readable form, where they differ
     milliseconds: float | None = None
+
+    @cached_property
+    def spaced(self) -> bool:
+        """Do tokens tell by a space before them where words begin?"""
+        return any(piece.startswith(" ") for piece in self.pieces.values())
 
 
 @dataclass(frozen=True)
@@ -134,8 +140,14 @@ def _trace_data(view: TraceView) -> dict[str, Any]:
 def _pass_data(view: TraceView, candidate: CandidatePass[str]) -> dict[str, Any]:
     return {
         "words": [piece(view, token) for token in candidate.tokens],
+        "spaces": [_after_space(view, token) for token in candidate.tokens],
         "probabilities": [round(value, 4) for value in candidate.probabilities],
         "observed": candidate.observed,
         "predicted": candidate.predicted,
         "score": round(candidate.score, 4),
     }
+
+
+def _after_space(view: TraceView, token: str) -> bool:
+    """Does this token begin a word? Where no token carries a space (pretokenized text), each is a word."""
+    return view.pieces.get(token, token).startswith(" ") or not view.spaced

@@ -1,0 +1,173 @@
+/* One strategy: its facts, its length candidates, a row of words for every pass. */
+import { append, button, element, foreign, percent, plural, signed } from "./dom.js";
+import { context, continues, describe, isChanged, isPinned, wordsOf } from "./passes.js";
+import { firstStop, walk } from "./roving.js";
+import { Stage } from "./stage.js";
+
+let panels = 0;
+
+export class Panel {
+  /* `actions`: detail(word, text) to say what is pointed at, go(t) to a pass, choose(panel, word, node), if any. */
+  constructor(trace, actions) {
+    this.trace = trace;
+    this.actions = actions;
+    this.candidate = trace.winners.at(-1) ?? 0;
+    this.current = trace.passes.length - 1;
+    this.stage = new Stage(trace.direction, {
+      pick: (start, end) => this.pick(this.current, start, end),
+      unpick: () => this.unpick(),
+      choose: actions.choose && ((word, node) => actions.choose(this, word, node)),
+    });
+    this.list = element("ol", "passes");
+    this.list.setAttribute("aria-label", "passes");
+    this.candidates = new Candidates(trace, (k) => this.choose(k));
+    this.root = this.build();
+    this.buildPasses();
+  }
+
+  build() {
+    const title = element("h3", "", this.trace.strategy);
+    title.id = `disco-strategy-${(panels += 1)}`;
+    const root = element("section", "panel");
+    root.setAttribute("aria-labelledby", title.id);
+    append(root, append(element("header"), title, element("span", "facts", facts(this.trace))), this.stage.root);
+    if (this.trace.lengths.length) append(root, this.candidates.root);
+    return append(root, this.list);
+  }
+
+  passes() { return this.trace.passes.map((candidates) => candidates[this.candidate]); }
+
+  choose(k) {
+    this.candidate = k;
+    this.buildPasses();
+    this.show(this.current);
+  }
+
+  buildPasses() {
+    const passes = this.passes();
+    this.unpick();
+    this.rows = passes.map((pass, t) => pass.words.map((_, n) => this.buildToken(passes, t, n)));
+    this.items = passes.map((pass, t) => {
+      const number = button("number", String(t + 1), `go to pass ${t + 1}`, () => this.actions.go(t));
+      const words = element("div", "words");
+      words.dir = this.trace.direction;
+      words.setAttribute("role", "group");
+      words.setAttribute("aria-label", `pass ${t + 1}: ${pass.words.join(" ")}`);
+      return append(element("li", "pass"), number, append(words, ...this.rows[t]));
+    });
+    this.list.replaceChildren(...this.items);
+    firstStop(this.rows.flat());
+    if (this.root.isConnected) this.align();
+  }
+
+  buildToken(passes, t, n) {
+    const pass = passes[t];
+    const word = button("word", undefined, `${pass.words[n]}, ${describe(passes, t, n, n + 1)}`);
+    word.style.setProperty("--p", pass.probabilities[n]);
+    word.classList.toggle("changed", isChanged(passes, t, n));
+    word.classList.toggle("kept", !pass.predicted[n] && !isPinned(pass, n));
+    word.classList.toggle("pinned", isPinned(pass, n));
+    word.classList.toggle("continues", continues(pass, n));
+    append(word, foreign("span", "", pass.words[n]));
+    word.addEventListener("pointerenter", () => this.pick(t, n, n + 1));
+    word.addEventListener("pointerleave", () => this.unpick());
+    word.addEventListener("focus", () => this.pick(t, n, n + 1));
+    word.addEventListener("blur", () => this.unpick());
+    word.addEventListener("keydown", (event) => walk(event, t, n, (row, column) => this.rows[row]?.[column]));
+    if (this.actions.choose) word.addEventListener("click", () => this.actions.choose(this, wordAt(pass, n), word));
+    return word;
+  }
+
+  /* A word read the words of the pass before: they light up there, all others step back. */
+  pick(t, start, end) {
+    this.unpick();
+    const passes = this.passes();
+    const { made, seen } = context(passes, t, start, end);
+    const text = passes[t].words.slice(start, end).join("");
+    this.list.classList.add("picking");
+    for (let n = start; n < end; n += 1) this.rows[t][n].classList.add("picked");
+    for (const m of seen) this.rows[Math.max(0, made - 1)][m].classList.add("observed");
+    if (t === this.current) this.stage.pick(passes, t, start, end);
+    this.actions.detail(text, ` in pass ${t + 1} · ${describe(passes, t, start, end)}`);
+  }
+
+  unpick() {
+    this.stage.unpick();
+    this.list.classList.remove("picking");
+    for (const node of this.list.querySelectorAll(".picked, .observed")) node.classList.remove("picked", "observed");
+    this.actions.detail("", "");
+  }
+
+  /* Everything as it was after pass t; a strategy that stopped earlier stays at its end. */
+  show(t) {
+    const passes = this.passes();
+    this.current = Math.min(t, passes.length - 1);
+    this.items.forEach((item, index) => {
+      item.classList.toggle("later", index > this.current);
+      if (index === this.current) item.setAttribute("aria-current", "step");
+      else item.removeAttribute("aria-current");
+    });
+    this.candidates.show(this.current, this.candidate);
+    if (passes.length) this.stage.show(passes, this.current);
+  }
+
+  /* Every position gets the width of its widest word, so that the passes stay aligned even when they wrap. */
+  align() {
+    for (const word of this.rows.flat()) word.style.minWidth = "";
+    const wide = (n) => Math.max(...this.rows.map((row) => row[n].getBoundingClientRect().width));
+    const widths = this.rows.length ? this.rows[0].map((_, n) => Math.ceil(wide(n))) : [];
+    for (const row of this.rows) row.forEach((word, n) => { word.style.minWidth = `${widths[n]}px`; });
+  }
+}
+
+/* The lengths that were tried, each with its score after the pass that is shown. */
+class Candidates {
+  constructor(trace, choose) {
+    this.trace = trace;
+    this.root = element("fieldset", "candidates");
+    this.root.setAttribute("role", "radiogroup");
+    append(this.root, element("legend", "", "Lengths tried"));
+    this.chips = trace.lengths.map((length, k) => this.build(length, k, choose));
+    append(this.root, ...this.chips);
+  }
+
+  build(length, k, choose) {
+    const chip = button("candidate", undefined, "", () => choose(k));
+    chip.setAttribute("role", "radio");
+    chip.style.setProperty("--p", Math.exp(this.trace.lengthLogProbabilities[k]));
+    append(chip, element("span", "best", "★"), element("b", "", String(length)), element("span", "score"));
+    chip.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      event.stopPropagation();
+      const next = (k + step + this.chips.length) % this.chips.length;
+      choose(next);
+      this.chips[next].focus();
+    });
+    return chip;
+  }
+
+  show(t, chosen) {
+    this.chips.forEach((chip, k) => {
+      const leads = this.trace.winners[t] === k;
+      const score = t < 0 ? "" : signed(this.trace.passes[t][k].score);
+      const likely = percent(Math.exp(this.trace.lengthLogProbabilities[k]));
+      chip.classList.toggle("leads", leads);
+      chip.setAttribute("aria-checked", String(k === chosen));
+      chip.tabIndex = k === chosen ? 0 : -1;
+      chip.querySelector(".score").textContent = score;
+      chip.title = `${plural(this.trace.lengths[k], "token")}: probability of the length ${likely}, ` +
+        `mean log probability of the words ${score}${leads ? ", the best in this pass" : ""}`;
+      chip.setAttribute("aria-label", chip.title);
+    });
+  }
+}
+
+function wordAt(pass, n) {
+  return wordsOf(pass).find((word) => word.start <= n && n < word.end);
+}
+
+function facts(trace) {
+  return plural(trace.steps, "step") + (trace.milliseconds === null ? "" : ` · ${Math.round(trace.milliseconds)} ms`);
+}

@@ -1,0 +1,74 @@
+/* Questions about the passes of one length candidate (disco_mt/views/view.py: to_data). No element in here. */
+import { percent } from "./dom.js";
+
+const LETTER = /[\p{L}\p{M}\p{N}]/u;
+const UNSPACED = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]/u;   // a token is a word
+const CLOSING = /^[.,;:!?…)\]}»”’。、，؟،؛]+$/u;                    // stands close to what is before it
+
+export const isPinned = (pass, n) => Boolean(pass.pinned && pass.pinned[n]);
+export const isChanged = (passes, t, n) => t > 0 && passes[t - 1].words[n] !== passes[t].words[n];
+
+/* Is token n the rest of the word that token n - 1 began? */
+export function continues(pass, n) {
+  if (n === 0 || pass.spaces[n]) return false;
+  const before = pass.words[n - 1].at(-1);
+  const after = pass.words[n][0];
+  return LETTER.test(before) && LETTER.test(after) && !UNSPACED.test(before + after);
+}
+
+/* The words of a pass: tokens [start, end), a word being as sure as its least sure token. */
+export function wordsOf(pass) {
+  const words = [];
+  pass.words.forEach((text, n) => {
+    if (continues(pass, n)) {
+      const word = words.at(-1);
+      word.end = n + 1;
+      word.text += text;
+      word.probability = Math.min(word.probability, pass.probabilities[n]);
+      word.pinned ||= isPinned(pass, n);
+    } else {
+      const space = n > 0 && pass.spaces[n] && !CLOSING.test(text);
+      words.push({ start: n, end: n + 1, text, space, probability: pass.probabilities[n], pinned: isPinned(pass, n) });
+    }
+  });
+  return words;
+}
+
+/* The pass that predicted token n as it stands in pass t (mask-predict keeps words from earlier passes). */
+export function origin(passes, t, n) {
+  while (t > 0 && !passes[t].predicted[n]) t -= 1;
+  return t;
+}
+
+/* What tokens [start, end) of pass t read: the pass they were made in, and positions in the pass before it. */
+export function context(passes, t, start, end) {
+  const inside = (m) => m >= start && m < end;
+  const made = Math.max(...range(start, end).map((n) => origin(passes, t, n)));
+  const seen = range(start, end).filter((n) => origin(passes, t, n) === made)
+    .flatMap((n) => passes[made].observed[n]).filter((m) => !inside(m));
+  return { made, seen: [...new Set(seen)].sort((a, b) => a - b) };
+}
+
+/* The same in words, for the screen and for screen readers. */
+export function describe(passes, t, start, end) {
+  const { made, seen } = context(passes, t, start, end);
+  const tokens = range(start, end);
+  const was = tokens.some((n) => isChanged(passes, t, n)) ? join(passes[t - 1], tokens) : "";
+  const sure = percent(Math.min(...tokens.map((n) => passes[t].probabilities[n])));
+  if (tokens.every((n) => isPinned(passes[t], n))) return "pinned by you: seen by all others from the first pass on";
+  return sure + (was ? `, was “${was}”` : "") + (made < t ? `, kept from pass ${made + 1}` : "") + ` · ${saw(passes, made, seen, tokens.length)}`;
+}
+
+function saw(passes, made, seen, length) {
+  if (!seen.length) return "saw no other word, only the source and the length";
+  const read = passes[Math.max(0, made - 1)];           // pinned words are seen in the first pass already
+  return `saw ${seen.length} of ${read.words.length - length} others: ${join(read, seen)}`;
+}
+
+function join(pass, tokens) {
+  return tokens.map((n, place) => (place && !continues(pass, n) ? " " : "") + pass.words[n]).join("");
+}
+
+function range(start, end) {
+  return Array.from({ length: end - start }, (_, n) => start + n);
+}
