@@ -22,6 +22,7 @@ VERBS = {
     "distill": "a teacher's translations of a dataset -> a new dataset",
     "translate": "text in, translation out",
     "evaluate": "score a model: BLEU, chrF, steps",
+    "bench": "time models and engines side by side: CTranslate2, DisCo, CMLM",
     "experiment": "a table or figure of the paper: ours beside its own",
     "trace": "a translation pass by pass: in the terminal, as a page, as a picture",
     "recipe": "whole experiments, from the data to the scores: list, show, run",

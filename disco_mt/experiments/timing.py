@@ -13,12 +13,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
+from typing import TypeVar
 
 import numpy as np
 import torch
 
 from disco_mt.experiments.decode import Decoding, Lab
 from disco_mt.experiments.judge import Interval, time_ratio
+
+Item = TypeVar("Item")
 
 WARM_UP = 3  # sentences before the clock starts, each system
 BUSY = 0.5  # load average before this process began, above which times are doubtful
@@ -77,7 +80,7 @@ def measure_times(lab: Lab, decodings: dict[str, Decoding], sentences: int, repe
     return Timing(seconds, lab.load)
 
 
-def spread(texts: Sequence[str], number: int) -> list[str]:
+def spread(texts: Sequence[Item], number: int) -> list[Item]:
     """So many texts at even distances: lengths as in the whole."""
     number = min(number, len(texts))
     return [texts[place * len(texts) // number] for place in range(number)]

@@ -1,0 +1,37 @@
+"""How much arithmetic a translation is: multiplications and additions of the matrix products.
+
+Only what a system must compute for its rows is counted, not padding and not what a runtime does besides, so
+that the share of the peak shows what is lost. Softmax, LayerNorm and the like are no products.
+"""
+
+from __future__ import annotations
+
+from disco_mt.bench.sentences import Outcome
+from disco_mt.models.config import ModelConfig
+
+
+def gflop(config: ModelConfig, outcome: Outcome) -> float:
+    """Of one sentence, source side and target side."""
+    return 2 * (_encoder(config, outcome.source) + _decoder(config, outcome)) / 1e9
+
+
+def _encoder(config: ModelConfig, source: int) -> int:
+    """Multiply-adds of the encoder, and of the source's keys and values in every decoder layer."""
+    d, stack = config.width, config.encoder
+    rows = source if config.kind == "autoregressive" else source + 1  # the length slot
+    row = 4 * d * d + 2 * rows * d + 2 * d * stack.hidden
+    length = 0 if config.kind == "autoregressive" else d * config.length_classes
+    return rows * stack.layers * row + length + source * config.decoder.layers * 2 * d * d
+
+
+def _decoder(config: ModelConfig, outcome: Outcome) -> int:
+    """Multiply-adds of the decoder: rows through all layers and the vocabulary, and target keys."""
+    d, stack = config.width, config.decoder
+    seen = outcome.words + 1
+    if config.kind == "autoregressive":
+        seen = (seen + 1) // 2  # on average
+    self_attention = 2 * d * d + 2 * seen * d  # queries, output; scores, mixing
+    cross_attention = 2 * d * d + 2 * outcome.source * d
+    row = stack.layers * (self_attention + cross_attention + 2 * d * stack.hidden)
+    keys = outcome.keys * stack.layers * 2 * d * d
+    return outcome.rows * (row + d * config.target_vocabulary) + keys
