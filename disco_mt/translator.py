@@ -8,7 +8,7 @@ translator.translate(["How are you?"])[0].text
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -16,16 +16,20 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from disco_mt.decoding.pins import Neighbours, Pinned
+from disco_mt.decoding.placement import beam_for
 from disco_mt.decoding.rescoring import Reader, check_same_vocabulary, rescore
-from disco_mt.decoding.strategies import DecodingOptions, decode, strategy_for
-from disco_mt.decoding.translation import CandidatePass, Hypothesis, Trace, Translation
+from disco_mt.decoding.strategies import DecodingOptions, check_pinnable, decode, strategy_for
+from disco_mt.decoding.translation import CandidatePass, Hypothesis, OnPass, Pass, Trace, Translation
 from disco_mt.errors import UserError
 from disco_mt.models.base import TranslationModel
 from disco_mt.models.directory import Directory, load_weights, read_config
+from disco_mt.pinning import TokenPins, check_number, neighbours, problem, token_pins
 from disco_mt.settings import at_least
 from disco_mt.special import EOS, PAD
 from disco_mt.text.lines import one_line
 from disco_mt.text.pair import TextPair
+from disco_mt.text.pins import SPACELESS, Pin
 from disco_mt.text.sentences import split_sentences
 from disco_mt.text.tokenizer import Tokenizer
 
@@ -75,6 +79,8 @@ class Translator:
         trace: bool = False,
         batch_tokens: int = BATCH_TOKENS,
         progress: Callable[[int], None] | None = None,
+        pinned: Sequence[Sequence[Pin]] | None = None,
+        on_pass: OnPass[str] | None = None,
     ) -> list[Translation]:
         """One translation a text, in order; an empty text gives an empty translation.
 
@@ -83,14 +89,21 @@ class Translator:
         trace: keep every pass; sentences are then decoded one at a time.
         batch_tokens: padded source tokens that are decoded together; 1: one sentence at a time.
         progress: called with the number of sentences done since the last call.
+        pinned: words that the translations must contain, a list a text; a text whose pins cannot be kept
+            comes back with `refused` set. `Pin.sentence` counts the `parts`.
+        on_pass: called with every pass as it happens; sentences are then decoded one at a time.
         """
         options = DecodingOptions(strategy, iterations, length_beam, beam, length_penalty, length_weight)
-        segments = [self._segments(text, split, long) for text in texts]
-        ids = [piece for pieces in segments if not isinstance(pieces, str) for piece in pieces]
-        done = iter(self.translate_ids(ids, options, trace, batch_tokens, progress))
+        given = [()] * len(texts) if pinned is None else pinned
+        check_number(given, len(texts))
+        segments = [self._segments(text, split, long, pins) for text, pins in zip(texts, given, strict=True)]
+        flat = [each for parts in segments if not isinstance(parts, str) for each in parts]
+        ids, pins = [ids for ids, _ in flat], [pins for _, pins in flat]
+        told = None if on_pass is None else _told(on_pass, segments)
+        done = iter(self.translate_ids(ids, options, trace, batch_tokens, progress, pins, told))
         return [
-            _empty(refused=pieces) if isinstance(pieces, str) else self._join([next(done) for _ in pieces])
-            for pieces in segments
+            _empty(refused=parts) if isinstance(parts, str) else self._join([next(done) for _ in parts])
+            for parts in segments
         ]
 
     def translate_ids(
@@ -100,20 +113,32 @@ class Translator:
         trace: bool = False,
         batch_tokens: int = BATCH_TOKENS,
         progress: Callable[[int], None] | None = None,
+        pinned: Sequence[TokenPins] | None = None,
+        on_pass: OnPass[str] | None = None,
     ) -> list[Translation]:
         """Sentences as source ids without EOS, batched by length; results in the order given.
 
-        A sentence longer than the model reads comes back with `refused` set.
+        A sentence longer than the model reads, or whose pins cannot be kept, comes back with `refused` set.
         """
         strategy_for(self.model.config.kind, options.strategy)  # refuse before any work
         at_least("batch_tokens", batch_tokens, 1)
-        refused = {i: self._too_long(len(ids)) for i, ids in enumerate(sentences)}
+        pins = [()] * len(sentences) if pinned is None else pinned
+        if any(pins):
+            check_pinnable(self.model.config.kind, options.strategy)
+        refused = {
+            i: self._too_long(len(ids)) or problem(pins[i], self.model.config)
+            for i, ids in enumerate(sentences)
+        }
         results = {i: _empty(refused[i]) for i, ids in enumerate(sentences) if refused[i] or not ids}
         # A trace shows what a lone sentence does to the last bit: batches round differently, and a tie of
         # probabilities within rounding could then show another order.
-        for batch in _batches(sentences, results, 1 if trace else batch_tokens):
+        for batch in self._batches(
+            sentences, pins, options, results, 1 if trace or on_pass else batch_tokens
+        ):
             source = self._tensor([sentences[i] for i in batch])
-            hypotheses = decode(self.model, source, options, trace)
+            hypotheses = decode(
+                self.model, source, options, trace, self._pinned(pins, batch), self._naming(on_pass, batch)
+            )
             if self.rescorer is not None:
                 hypotheses = rescore(self.rescorer, source, hypotheses, options.length_weight)
             results |= {i: self._named(h) for i, h in zip(batch, hypotheses, strict=True)}
@@ -126,8 +151,50 @@ class Translator:
         """The most tokens of a sentence, EOS apart, that the model reads."""
         return self.model.config.max_source - 1
 
-    def _segments(self, text: str, split: bool, long: Long) -> list[Ids] | str:
-        """What is translated one by one: sentences as ids. A string says why a text is refused."""
+    @cached_property
+    def _neighbours(self) -> Neighbours:
+        return neighbours(self.text.target, self.device)
+
+    def _pinned(self, pins: Sequence[TokenPins], batch: list[int]) -> Pinned | None:
+        """The pins of a batch, if it has any."""
+        chosen = tuple(pins[i] for i in batch)
+        return Pinned(chosen, self._neighbours) if any(chosen) else None
+
+    def _batches(
+        self,
+        sentences: Sequence[Ids],
+        pins: Sequence[TokenPins],
+        options: DecodingOptions,
+        done: Container[int],
+        tokens: int,
+    ) -> list[list[int]]:
+        """Batches of sentences not yet done. Where pins leave fewer lengths than usual, one is alone."""
+        longest = self.model.config.longest_target
+        usual, left = (
+            beam_for((), options.length_beam, longest),
+            {i for i in range(len(sentences)) if i not in done},
+        )
+        alone = {i for i in left if pins[i] and beam_for(pins[i], options.length_beam, longest) != usual}
+        return _batches(sentences, sorted(left - alone), tokens) + [[i] for i in sorted(alone)]
+
+    def _naming(self, on_pass: OnPass[str] | None, batch: list[int]) -> OnPass[int] | None:
+        """Tell a pass with its tokens' names and the number of its sentence."""
+        if on_pass is None:
+            return None
+        return lambda now: on_pass(_named_step(now, batch[now.sentence], self.text.target))
+
+    def _segments(
+        self, text: str, split: bool, long: Long, pins: Sequence[Pin]
+    ) -> list[tuple[Ids, TokenPins]] | str:
+        """What is translated one by one, with its pins. A string says why a text is refused."""
+        pieces = self._sentences(text, split, long)
+        if isinstance(pieces, str):
+            return pieces
+        found = token_pins(pins, len(pieces), self.text.target, self.model.config)
+        return found if isinstance(found, str) else list(zip(pieces, found, strict=True))
+
+    def _sentences(self, text: str, split: bool, long: Long) -> list[Ids] | str:
+        """Sentences as ids. A string says why a text is refused."""
         tokenizer = self.text.source
         sentences = split_sentences(text, tokenizer.language) if split else [text]
         pieces: list[Ids] = []
@@ -162,13 +229,14 @@ class Translator:
             None if found.trace is None else _named_trace(found.trace, target),
             one_line(target.decode(found.tokens)),
             tuple(target.pieces(found.tokens)),
+            pinned=found.pinned,
         )
 
     def _join(self, parts: list[Translation]) -> Translation:
         """Several sentences as one text: tokens end to end, score by token, steps added up."""
         if len(parts) <= 1:
             return parts[0] if parts else _empty()
-        space = "" if self.text.target.language in ("zh", "ja", "th") else " "
+        space = "" if self.text.target.language in SPACELESS else " "
         tokens = sum(len(part.tokens) for part in parts)
         return Translation(
             tuple(token for part in parts for token in part.tokens),
@@ -179,6 +247,7 @@ class Translator:
             space.join(part.text for part in parts),
             tuple(piece for part in parts for piece in part.pieces),
             tuple(parts),
+            pinned=_joined_pins(parts),
         )
 
 
@@ -269,11 +338,10 @@ def _cut(ids: Ids, tokenizer: Tokenizer, longest: int) -> list[Ids]:
     return [*pieces, ids]
 
 
-def _batches(sentences: Sequence[Ids], done: Container[int], tokens: int) -> list[list[int]]:
-    """Places of the sentences not yet done, long ones first, at most `tokens` padded tokens together."""
+def _batches(sentences: Sequence[Ids], places: Sequence[int], tokens: int) -> list[list[int]]:
+    """The sentences at `places`, long ones first, at most `tokens` padded tokens together."""
     batches: list[list[int]] = []
     widest = 0
-    places = (place for place in range(len(sentences)) if place not in done)
     for place in sorted(places, key=lambda place: -len(sentences[place])):
         if not batches or (len(batches[-1]) + 1) * widest > tokens:
             batches.append([])
@@ -284,6 +352,35 @@ def _batches(sentences: Sequence[Ids], done: Container[int], tokens: int) -> lis
 
 def _empty(refused: str = "") -> Translation:
     return Translation((), (), 0.0, 0, refused=refused)
+
+
+def _joined_pins(parts: list[Translation]) -> tuple[bool, ...]:
+    """One entry a token, or none at all where nothing is pinned."""
+    marks = tuple(mark for part in parts for mark in part.pinned or (False,) * len(part.tokens))
+    return marks if any(marks) else ()
+
+
+def _told(on_pass: OnPass[str], segments: Sequence[Sequence[object] | str]) -> OnPass[str]:
+    """Tell a pass with the number of its text, and that of its sentence in the text."""
+    numbers = [(t, n) for t, s in enumerate(segments) if not isinstance(s, str) for n in range(len(s))]
+
+    def tell(now: Pass[str]) -> None:
+        text, sentence = numbers[now.sentence]
+        on_pass(replace(now, text=text, sentence=sentence))
+
+    return tell
+
+
+def _named_step(now: Pass[int], sentence: int, target: Tokenizer) -> Pass[str]:
+    return Pass(
+        now.strategy,
+        now.step,
+        now.lengths,
+        now.length_log_probabilities,
+        tuple(_named_pass(candidate, target) for candidate in now.candidates),
+        now.winner,
+        sentence,
+    )
 
 
 def _named_trace(trace: Trace[int], target: Tokenizer) -> Trace[str]:
@@ -298,6 +395,7 @@ def _named_pass(candidate: CandidatePass[int], target: Tokenizer) -> CandidatePa
         candidate.observed,
         candidate.predicted,
         candidate.score,
+        candidate.pinned,
     )
 
 

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from disco_mt import context
 from disco_mt.decoding.length_beam import Candidates
+from disco_mt.decoding.pins import Pinned
 from disco_mt.decoding.refinement import refine
-from disco_mt.decoding.translation import Hypothesis
+from disco_mt.decoding.translation import Hypothesis, OnPass
 from disco_mt.models.disco import DisCo
 
 
 def easy_first(
-    model: DisCo, source: Tensor, iterations: int, length_beam: int, trace: bool = False
+    model: DisCo,
+    source: Tensor,
+    iterations: int,
+    length_beam: int,
+    trace: bool = False,
+    pinned: Pinned | None = None,
+    on_pass: OnPass[int] | None = None,
 ) -> list[Hypothesis[int]]:
     """Algorithm 1. The order z is that of the first pass's probabilities and stays fixed.
 
     At the latest after N + 1 passes nothing changes any more: rank r depends on ranks below r only.
+    Pinned words come first in the order, so that all others observe them.
     """
-    return refine(model, source, _by_confidence, "easy-first", iterations, length_beam, trace)
+    return refine(
+        model, source, _by_confidence, "easy-first", iterations, length_beam, trace, pinned, on_pass
+    )
 
 
 def _by_confidence(log_probs: Tensor, candidates: Candidates) -> Tensor:
-    order = context.easy_first_order(log_probs, candidates.words)
+    sure = log_probs.masked_fill(candidates.words & ~candidates.free, torch.inf)  # pins before any prediction
+    order = context.easy_first_order(sure, candidates.words)
     return context.by_order(order, candidates.words, candidates.eos)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from disco_mt.decoding.pins import Placed
 from disco_mt.models.base import BestWords
 from disco_mt.models.cmlm import CMLM
 from disco_mt.models.disco import DisCo
@@ -30,6 +31,7 @@ class Candidates:
     words: Tensor  # (B * K, tgt) bool
     eos: Tensor  # (B * K, tgt) bool
     encoded: Encoded  # B * K rows
+    pins: Placed | None = None  # where words are pinned
 
     @property
     def beam(self) -> int:
@@ -37,14 +39,28 @@ class Candidates:
         return self.lengths.shape[1]
 
     def blank(self) -> Tensor:
-        """Targets before anything is known: masks, EOS, padding. (B * K, tgt)."""
+        """Targets before anything is predicted: pins, masks, EOS, padding. (B * K, tgt)."""
         masked = torch.full(self.words.shape, MASK, device=self.words.device)
-        return masked.masked_fill(self.eos, EOS).masked_fill(~self.words & ~self.eos, PAD)
+        masked = masked.masked_fill(self.eos, EOS).masked_fill(~self.words & ~self.eos, PAD)
+        return masked if self.pins is None else torch.where(self.pins.where, self.pins.ids, masked)
+
+    @property
+    def free(self) -> Tensor:
+        """The words that are predicted: all but the pinned ones. (B * K, tgt) bool."""
+        return self.words if self.pins is None else self.words & ~self.pins.where
 
     def scores(self, log_probs: Tensor) -> Tensor:
-        """Average log probability of each candidate, sum / N. (B * K, tgt) -> (B, K)."""
-        total = log_probs.masked_fill(~self.words, 0.0).sum(dim=1)
-        return total.view(-1, self.beam) / self.lengths
+        """Average log probability of each candidate, sum / N. (B * K, tgt) -> (B, K).
+
+        Pinned words do not count: what they cost is the same, whatever the model makes of the rest.
+        """
+        total = log_probs.masked_fill(~self.free, 0.0).sum(dim=1)
+        return total.view(-1, self.beam) / self.number_free.clamp(min=1)
+
+    @property
+    def number_free(self) -> Tensor:
+        """How many words are predicted. (B, K)."""
+        return self.lengths if self.pins is None else self.free.sum(dim=1).view(-1, self.beam)
 
     def keep(self, sentences: Tensor) -> Candidates:
         """The sentences where `sentences` (B,) is True, and their rows."""
@@ -56,6 +72,7 @@ class Candidates:
             self.words[rows],
             self.eos[rows],
             self.encoded.rows(rows.nonzero()[:, 0]),
+            None if self.pins is None else self.pins.rows(rows),
         )
 
 
@@ -91,10 +108,13 @@ def candidates_at(encoded: Encoded, lengths: Tensor, log_probs: Tensor) -> Candi
 def predict(model: Iterative, candidates: Candidates, tokens: Tensor, visible: Tensor) -> BestWords:
     """One pass: the likeliest word at every position and its log probability (0 where there is no word).
 
+    Pinned words stay as they are, with log probability 0.
+
     tokens: (rows, tgt); visible: (rows, tgt, tgt). Returns (rows, tgt) each.
     """
     hidden = model.decode(tokens, visible, candidates.encoded)
     best = model.best_words(hidden[candidates.words])
     ids = candidates.blank().masked_scatter(candidates.words, best.ids)
     log_probs = torch.zeros(tokens.shape, dtype=best.log_probs.dtype, device=tokens.device)
-    return BestWords(ids, log_probs.masked_scatter(candidates.words, best.log_probs))
+    found = BestWords(ids, log_probs.masked_scatter(candidates.words, best.log_probs))
+    return found if candidates.pins is None else candidates.pins.keep(model, hidden, found)

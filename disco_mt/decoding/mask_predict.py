@@ -6,25 +6,33 @@ import torch
 from torch import Tensor
 
 from disco_mt import context
-from disco_mt.decoding.length_beam import Candidates, Iterative, length_candidates, predict
+from disco_mt.decoding.length_beam import Candidates, Iterative, predict
+from disco_mt.decoding.pins import Pinned
+from disco_mt.decoding.placement import pinned_candidates
 from disco_mt.decoding.record import Recorder
-from disco_mt.decoding.translation import Hypothesis
+from disco_mt.decoding.translation import Hypothesis, OnPass
 from disco_mt.models.base import BestWords
 from disco_mt.special import MASK
 
 
 @torch.inference_mode()
 def mask_predict(
-    model: Iterative, source: Tensor, iterations: int, length_beam: int, trace: bool = False
+    model: Iterative,
+    source: Tensor,
+    iterations: int,
+    length_beam: int,
+    trace: bool = False,
+    pinned: Pinned | None = None,
+    on_pass: OnPass[int] | None = None,
 ) -> list[Hypothesis[int]]:
     """T passes, no early stop; the winner is the candidate with the best average log probability.
 
-    A word that is kept keeps the probability it had when it was last predicted.
+    A word that is kept keeps the probability it had when it was last predicted; pinned words are kept always.
     """
-    candidates = length_candidates(model, model.encode(source), length_beam)
-    recorder = Recorder("mask-predict", len(source), trace)
+    candidates = pinned_candidates(model, model.encode(source), length_beam, pinned)
+    recorder = Recorder("mask-predict", len(source), trace, on_pass, pinned)
     now = BestWords(candidates.blank(), torch.zeros(candidates.words.shape, device=source.device))
-    masked = candidates.words
+    masked = candidates.free
     for step in range(1, iterations + 1):
         if step > 1:
             masked = least_certain(now.log_probs, candidates, step, iterations)
@@ -39,11 +47,14 @@ def mask_predict(
 
 
 def least_certain(log_probs: Tensor, candidates: Candidates, step: int, iterations: int) -> Tensor:
-    """The i_t = floor(N (T - t + 1) / T) words of lowest probability, at least one. (rows, tgt) bool."""
-    lengths = candidates.lengths.view(-1, 1)
-    number = (lengths * (iterations - step + 1) // iterations).clamp(min=1)
-    order = context.easy_first_order(log_probs, candidates.words)
-    return candidates.words & (order >= lengths - number)
+    """The i_t = floor(N (T - t + 1) / T) words of lowest probability, at least one. (rows, tgt) bool.
+
+    N counts the words that are not pinned.
+    """
+    free = candidates.number_free.view(-1, 1)
+    number = (free * (iterations - step + 1) // iterations).clamp(min=1)
+    order = context.easy_first_order(log_probs, candidates.free)
+    return candidates.free & (order >= free - number)
 
 
 def _update(before: BestWords, new: BestWords, masked: Tensor) -> BestWords:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from disco_mt import context
 from disco_mt.decoding.refinement import Visibility, refine
-from disco_mt.decoding.translation import Hypothesis
+from disco_mt.decoding.translation import Hypothesis, OnPass
 from disco_mt.models.disco import DisCo
 
 RULES: dict[str, Visibility] = {
@@ -17,7 +17,13 @@ RULES: dict[str, Visibility] = {
 
 
 def by_rule(
-    model: DisCo, source: Tensor, rule: str, iterations: int, length_beam: int, trace: bool = False
+    model: DisCo,
+    source: Tensor,
+    rule: str,
+    iterations: int,
+    length_beam: int,
+    trace: bool = False,
+    on_pass: OnPass[int] | None = None,
 ) -> list[Hypothesis[int]]:
     """Algorithm 1 with another visibility. Only orders are sure to converge: all-but-itself has cycles."""
-    return refine(model, source, RULES[rule], rule, iterations, length_beam, trace)
+    return refine(model, source, RULES[rule], rule, iterations, length_beam, trace, on_pass=on_pass)

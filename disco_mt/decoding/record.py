@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from disco_mt.decoding.length_beam import Candidates
-from disco_mt.decoding.translation import CandidatePass, Hypothesis, Trace
+from disco_mt.decoding.pins import Pinned
+from disco_mt.decoding.translation import CandidatePass, Hypothesis, OnPass, Pass, Trace
 from disco_mt.models.base import BestWords
-
-Passes = list[tuple[CandidatePass[int], ...]]
 
 
 @dataclass
@@ -20,15 +19,16 @@ class Recorder:
     strategy: str
     size: int  # sentences in the batch
     wanted: bool  # keep traces
+    on_pass: OnPass[int] | None = None  # told of every pass
+    pinned: Pinned | None = None
     finished: dict[int, Hypothesis[int]] = field(default_factory=dict)
-    passes: dict[int, Passes] = field(default_factory=dict)
-    winners: dict[int, list[int]] = field(default_factory=dict)
+    passes: dict[int, list[Pass[int]]] = field(default_factory=dict)
 
     def record(
         self, candidates: Candidates, now: BestWords, visible: Tensor, predicted: Tensor, winner: Tensor
     ) -> None:
         """Note one pass. visible: (rows, tgt, tgt); predicted: (rows, tgt); winner: (B,)."""
-        if not self.wanted:
+        if not self.wanted and self.on_pass is None:
             return
         scores = candidates.scores(now.log_probs)
         for b, sentence in enumerate(candidates.sentences.tolist()):
@@ -37,8 +37,22 @@ class Recorder:
                 _candidate_pass(candidates, now, visible, predicted, row, float(scores[b, k]))
                 for k, row in enumerate(rows)
             )
-            self.passes.setdefault(sentence, []).append(views)
-            self.winners.setdefault(sentence, []).append(int(winner[b]))
+            self._note(candidates, b, sentence, views, int(winner[b]))
+
+    def _note(
+        self,
+        candidates: Candidates,
+        b: int,
+        sentence: int,
+        views: tuple[CandidatePass[int], ...],
+        winner: int,
+    ) -> None:
+        earlier = self.passes.setdefault(sentence, [])
+        lengths, log_probs = candidates.lengths[b].tolist(), candidates.log_probs[b].tolist()
+        now = Pass(self.strategy, len(earlier) + 1, tuple(lengths), tuple(log_probs), views, winner, sentence)
+        earlier.append(now)
+        if self.on_pass is not None:
+            self.on_pass(now)
 
     def finish(
         self, candidates: Candidates, done: Tensor, now: BestWords, winner: Tensor, steps: int
@@ -47,22 +61,34 @@ class Recorder:
         scores = candidates.scores(now.log_probs)
         for b in done.nonzero()[:, 0].tolist():
             k, sentence = int(winner[b]), int(candidates.sentences[b])
-            finals = _final_words(candidates, now, b)
+            finals, pins = _final_words(candidates, now, b), _final_pins(candidates, b)
             self.finished[sentence] = Hypothesis(
                 finals[k],
                 tuple(now.log_probs[b * candidates.beam + k, : len(finals[k])].exp().tolist()),
                 float(scores[b, k]),
-                steps,
-                self._trace(candidates, b, sentence),
+                steps + self._placing(sentence),
+                self._trace(sentence),
                 candidates=finals,
+                pinned=pins[k] if pins else (),
+                candidate_pins=pins,
             )
 
-    def _trace(self, candidates: Candidates, b: int, sentence: int) -> Trace[int] | None:
+    def _placing(self, sentence: int) -> int:
+        """Passes that looked for places of pins."""
+        pins = () if self.pinned is None else self.pinned.sentences[sentence]
+        return int(any(pin.at is None for pin in pins))
+
+    def _trace(self, sentence: int) -> Trace[int] | None:
         if not self.wanted:
             return None
-        lengths, log_probs = candidates.lengths[b].tolist(), candidates.log_probs[b].tolist()
-        passes, winners = tuple(self.passes[sentence]), tuple(self.winners[sentence])
-        return Trace(self.strategy, tuple(lengths), tuple(log_probs), passes, winners)
+        passes = self.passes[sentence]
+        return Trace(
+            self.strategy,
+            passes[0].lengths,
+            passes[0].length_log_probabilities,
+            tuple(each.candidates for each in passes),
+            tuple(each.winner for each in passes),
+        )
 
     def results(self) -> list[Hypothesis[int]]:
         """One hypothesis a sentence, in the order of the batch."""
@@ -76,15 +102,35 @@ def _final_words(candidates: Candidates, now: BestWords, b: int) -> tuple[tuple[
     )
 
 
+def _final_pins(candidates: Candidates, b: int) -> tuple[tuple[bool, ...], ...]:
+    rows = range(b * candidates.beam, (b + 1) * candidates.beam)
+    pins = tuple(
+        _pins(candidates, row, length)
+        for row, length in zip(rows, candidates.lengths[b].tolist(), strict=True)
+    )
+    return pins if any(pins) else ()
+
+
+def _pins(candidates: Candidates, row: int, length: int) -> tuple[bool, ...]:
+    """Which words are pinned; empty if none is."""
+    pinned = [] if candidates.pins is None else candidates.pins.where[row, :length].tolist()
+    return tuple(pinned) if any(pinned) else ()
+
+
 def _candidate_pass(
     candidates: Candidates, now: BestWords, visible: Tensor, predicted: Tensor, row: int, score: float
 ) -> CandidatePass[int]:
     length = int(candidates.words[row].sum())
     seen = visible[row, :length, :length].tolist()
+    pinned = _pins(candidates, row, length)
     return CandidatePass(
         tuple(now.ids[row, :length].tolist()),
         tuple(now.log_probs[row, :length].exp().tolist()),
-        tuple(tuple(m for m, sees in enumerate(sight) if sees) for sight in seen),
+        tuple(
+            () if pinned and pinned[n] else tuple(m for m, sees in enumerate(sight) if sees)
+            for n, sight in enumerate(seen)
+        ),
         tuple(predicted[row, :length].tolist()),
         score,
+        pinned,
     )

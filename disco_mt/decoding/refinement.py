@@ -12,9 +12,11 @@ import torch
 from torch import Tensor
 
 from disco_mt import context
-from disco_mt.decoding.length_beam import Candidates, length_candidates, predict
+from disco_mt.decoding.length_beam import Candidates, predict
+from disco_mt.decoding.pins import Pinned
+from disco_mt.decoding.placement import pinned_candidates
 from disco_mt.decoding.record import Recorder
-from disco_mt.decoding.translation import Hypothesis
+from disco_mt.decoding.translation import Hypothesis, OnPass
 from disco_mt.models.base import BestWords
 from disco_mt.models.disco import DisCo
 
@@ -31,23 +33,27 @@ def refine(
     iterations: int,
     beam: int,
     trace: bool,
+    pinned: Pinned | None = None,
+    on_pass: OnPass[int] | None = None,
 ) -> list[Hypothesis[int]]:
     """Predict every word of every candidate again and again until the best candidate stays as it is.
 
     source: (batch, src). `iterations` is T: one first pass and at most T - 1 refinements.
     """
-    candidates = length_candidates(model, model.encode(source), beam)
-    recorder = Recorder(strategy, len(source), trace)
-    visible = context.nothing(candidates.words, candidates.eos)
+    candidates = pinned_candidates(model, model.encode(source), beam, pinned)
+    recorder = Recorder(strategy, len(source), trace, on_pass, pinned)
+    visible = context.observed_set(
+        candidates.words & ~candidates.free, candidates.eos
+    )  # nothing, or the pins
     now = predict(model, candidates, candidates.blank(), visible)
     winner = candidates.scores(now.log_probs).argmax(dim=1)  # of equal scores the likelier length
-    recorder.record(candidates, now, visible, candidates.words, winner)
+    recorder.record(candidates, now, visible, candidates.free, winner)
     if iterations > 1:
         visible = visibility(now.log_probs, candidates)
     for step in range(2, iterations + 1):
         before, now = now, predict(model, candidates, now.ids, visible)
         winner = candidates.scores(now.log_probs).argmax(dim=1)
-        recorder.record(candidates, now, visible, candidates.words, winner)
+        recorder.record(candidates, now, visible, candidates.free, winner)
         done = _unchanged(candidates, before.ids, now.ids, winner)
         recorder.finish(candidates, done, now, winner, step)
         if done.any():  # Y^{t-1, k*} = Y^{t, k*}: returned, and out of the batch

@@ -83,6 +83,7 @@ def _best(hypothesis: Hypothesis[int], readings: list[Reading], length_weight: f
         probabilities=tuple(map(exp, readings[k].words)),
         score=score,
         steps=hypothesis.steps + 1,
+        pinned=hypothesis.candidate_pins[k] if hypothesis.candidate_pins else (),
     )
 
 

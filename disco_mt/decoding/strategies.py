@@ -13,7 +13,8 @@ from disco_mt.decoding.beam_search import beam_search
 from disco_mt.decoding.easy_first import easy_first
 from disco_mt.decoding.mask_predict import mask_predict
 from disco_mt.decoding.other_orders import by_rule
-from disco_mt.decoding.translation import Hypothesis
+from disco_mt.decoding.pins import Pinned
+from disco_mt.decoding.translation import Hypothesis, OnPass
 from disco_mt.errors import UserError
 from disco_mt.models.base import TranslationModel
 from disco_mt.settings import at_least
@@ -44,28 +45,43 @@ class DecodingOptions:
         at_least("length_penalty", self.length_penalty, 0.0)
 
 
-Decode = Callable[[Any, Tensor, DecodingOptions, bool], list[Hypothesis[int]]]
-"""(model of the kind, source, options, trace) -> one hypothesis a sentence."""
+@dataclass(frozen=True)
+class Wishes:
+    """What one call asks for beside the options."""
+
+    trace: bool = False
+    pinned: Pinned | None = None
+    on_pass: OnPass[int] | None = None
+
+
+Decode = Callable[[Any, Tensor, DecodingOptions, Wishes], list[Hypothesis[int]]]
+"""(model of the kind, source, options, wishes) -> one hypothesis a sentence."""
 
 STRATEGIES: dict[str, dict[str, Decode]] = {
     "disco": {
-        "easy-first": lambda model, x, o, trace: easy_first(model, x, o.iterations, o.length_beam, trace),
-        "mask-predict": lambda model, x, o, trace: mask_predict(model, x, o.iterations, o.length_beam, trace),
-        "left-to-right": lambda model, x, o, trace: by_rule(
-            model, x, "left-to-right", o.iterations, o.length_beam, trace
+        "easy-first": lambda model, x, o, w: easy_first(
+            model, x, o.iterations, o.length_beam, w.trace, w.pinned, w.on_pass
         ),
-        "right-to-left": lambda model, x, o, trace: by_rule(
-            model, x, "right-to-left", o.iterations, o.length_beam, trace
+        "mask-predict": lambda model, x, o, w: mask_predict(
+            model, x, o.iterations, o.length_beam, w.trace, w.pinned, w.on_pass
         ),
-        "all-but-itself": lambda model, x, o, trace: by_rule(
-            model, x, "all-but-itself", o.iterations, o.length_beam, trace
+        "left-to-right": lambda model, x, o, w: by_rule(
+            model, x, "left-to-right", o.iterations, o.length_beam, w.trace, w.on_pass
+        ),
+        "right-to-left": lambda model, x, o, w: by_rule(
+            model, x, "right-to-left", o.iterations, o.length_beam, w.trace, w.on_pass
+        ),
+        "all-but-itself": lambda model, x, o, w: by_rule(
+            model, x, "all-but-itself", o.iterations, o.length_beam, w.trace, w.on_pass
         ),
         "autoregressive": lambda model, x, o, _: read_autoregressively(
             model, x, o.length_beam, o.length_weight
         ),
     },
     "cmlm": {
-        "mask-predict": lambda model, x, o, trace: mask_predict(model, x, o.iterations, o.length_beam, trace)
+        "mask-predict": lambda model, x, o, w: mask_predict(
+            model, x, o.iterations, o.length_beam, w.trace, w.pinned, w.on_pass
+        )
     },
     "autoregressive": {
         "beam": lambda model, x, o, _: beam_search(model, x, o.beam, o.length_penalty),
@@ -73,6 +89,8 @@ STRATEGIES: dict[str, dict[str, Decode]] = {
     },
 }
 """Strategies by kind of model: a line each; the first is the kind's default."""
+PINNABLE = ("easy-first", "mask-predict")
+"""Those that can translate around pinned words."""
 
 
 def strategy_for(kind: str, wanted: str) -> str:
@@ -87,9 +105,27 @@ def strategy_for(kind: str, wanted: str) -> str:
     return wanted
 
 
+def check_pinnable(kind: str, strategy: str) -> None:
+    """Refuse pins where words are written one after the other, or where not all words see all pins."""
+    chosen = strategy_for(kind, strategy)
+    if chosen not in PINNABLE:
+        raise UserError(
+            f"words cannot be pinned with strategy {chosen!r} of a model of kind {kind}; "
+            f"pins work with {' and '.join(PINNABLE)} of disco models and mask-predict of cmlm models"
+        )
+
+
 def decode(
-    model: TranslationModel, source: Tensor, options: DecodingOptions, trace: bool = False
+    model: TranslationModel,
+    source: Tensor,
+    options: DecodingOptions,
+    trace: bool = False,
+    pinned: Pinned | None = None,
+    on_pass: OnPass[int] | None = None,
 ) -> list[Hypothesis[int]]:
     """Translate a batch of sentences. source: (batch, src), EOS at the end of each."""
     kind = model.config.kind
-    return STRATEGIES[kind][strategy_for(kind, options.strategy)](model, source, options, trace)
+    strategy = strategy_for(kind, options.strategy)
+    if pinned is not None:
+        check_pinnable(kind, strategy)
+    return STRATEGIES[kind][strategy](model, source, options, Wishes(trace, pinned, on_pass))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -16,7 +17,26 @@ class CandidatePass(Generic[Token]):
     probabilities: tuple[float, ...]
     observed: tuple[tuple[int, ...], ...]  # observed[n]: positions whose word position n saw (EOS always)
     predicted: tuple[bool, ...]  # False where mask-predict kept a word (and its probability)
-    score: float  # mean log probability: what the length beam compares
+    score: float  # mean log probability of the words not pinned: what the length beam compares
+    pinned: tuple[bool, ...] = ()  # True where a word was given, not predicted; empty where none was
+
+
+@dataclass(frozen=True)
+class Pass(Generic[Token]):
+    """One pass over one sentence, told as it happens."""
+
+    strategy: str
+    step: int  # from 1
+    lengths: tuple[int, ...]  # as in Trace
+    length_log_probabilities: tuple[float, ...]
+    candidates: tuple[CandidatePass[Token], ...]  # one a length
+    winner: int  # the best candidate of this pass
+    sentence: int = 0  # which sentence: of the batch; once translator.py tells it, of the text
+    text: int = 0  # which text, where several are translated
+
+
+OnPass = Callable[[Pass[Token]], None]
+"""What a caller may do with each pass; if it raises, decoding ends with that error."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +57,16 @@ class Hypothesis(Generic[Token]):
     tokens: tuple[Token, ...]
     probabilities: tuple[float, ...]
     score: float
-    steps: int  # sequential decoder passes, the paper's "Step"
+    steps: (
+        int  # sequential decoder passes, the paper's "Step"; one more where places for pins were looked for
+    )
     trace: Trace[Token] | None = None
     candidates: tuple[tuple[Token, ...], ...] = field(default=(), kw_only=True)
     """The last state of every length candidate, for rescoring; likeliest length first."""
+    pinned: tuple[bool, ...] = field(default=(), kw_only=True)
+    """True where a word was given (its probability is 1); empty where none was."""
+    candidate_pins: tuple[tuple[bool, ...], ...] = field(default=(), kw_only=True)
+    """`pinned` of every length candidate."""
 
 
 @dataclass(frozen=True)

@@ -59,16 +59,20 @@ class TranslationModel(nn.Module):
         embedded: Tensor = self.words(tokens) + self.positions(tokens.shape[1], start)
         return embedded
 
-    def best_words(self, hidden: Tensor) -> BestWords:
+    def best_words(self, hidden: Tensor, allowed: Tensor | None = None) -> BestWords:
         """The (arg)max of the paper: softmax over all entries, argmax over words only. hidden: (rows, width).
 
-        Rows go in chunks, so that no (rows, vocabulary) matrix is ever whole.
+        Rows go in chunks, so that no (rows, vocabulary) matrix of logits is ever whole.
+        allowed: (rows, vocabulary) bool, the words among which each row chooses; the default is all.
         """
-        chunks = [_best(hidden[rows] @ self.output.weight.T) for rows in self._chunks(hidden)]
+        chunks = [
+            _best(hidden[rows] @ self.output.weight.T, None if allowed is None else allowed[rows])
+            for rows in self._chunks(hidden)
+        ]
         return BestWords(torch.cat([ids for ids, _ in chunks]), torch.cat([logs for _, logs in chunks]))
 
     def word_log_probs(self, hidden: Tensor, ids: Tensor) -> Tensor:
-        """log P of given words: hidden (rows, width), ids (rows,) -> (rows,)."""
+        """log P of given words: hidden (rows, width), ids (rows,) or (rows, words) -> as ids."""
         chunks = [_given(hidden[rows] @ self.output.weight.T, ids[rows]) for rows in self._chunks(hidden)]
         return torch.cat(chunks)
 
@@ -81,20 +85,19 @@ class TranslationModel(nn.Module):
         return sum(parameter.numel() for parameter in self.parameters())
 
 
-def _best(logits: Tensor) -> tuple[Tensor, Tensor]:
-    best, ids = logits[:, NUM_SPECIAL:].max(dim=1)
+def _best(logits: Tensor, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    choice = logits if allowed is None else logits.masked_fill(~allowed, -torch.inf)
+    best, ids = choice[:, NUM_SPECIAL:].max(dim=1)
     return ids + NUM_SPECIAL, best - logits.logsumexp(dim=1)
 
 
 def _given(logits: Tensor, ids: Tensor) -> Tensor:
-    return logits.gather(1, ids[:, None])[:, 0] - logits.logsumexp(dim=1)
+    wanted = ids if ids.dim() == 2 else ids[:, None]
+    return (logits.gather(1, wanted) - logits.logsumexp(dim=1, keepdim=True)).reshape(ids.shape)
 
 
 def initialise(model: TranslationModel, generator: torch.Generator) -> None:
-    """Weights N(0, 0.02), biases 0, LayerNorm gamma 1 and beta 0; fixed tables are computed."""
-    for module in model.modules():
-        if isinstance(module, Positions):
-            module.fill()
+    """Weights N(0, 0.02), biases 0, LayerNorm gamma 1 and beta 0."""
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
             nn.init.zeros_(parameter)
