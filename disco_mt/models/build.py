@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import torch
+from torch.overrides import TorchFunctionMode
 
 from disco_mt.keyed import mix
 from disco_mt.models.autoregressive import Autoregressive
@@ -10,15 +14,42 @@ from disco_mt.models.base import TranslationModel, initialise
 from disco_mt.models.cmlm import CMLM
 from disco_mt.models.config import ModelConfig
 from disco_mt.models.disco import DisCo
+from disco_mt.models.layers import Positions
 
 
 def build_model(config: ModelConfig, seed: int = 1) -> TranslationModel:
     """A freshly initialised model; the same seed gives the same weights."""
-    with torch.device("meta"):
-        model = _build(config)
-    model = model.to_empty(device="cpu")
+    model = empty_model(config)
     initialise(model, torch.Generator().manual_seed(mix(seed)))
     return model
+
+
+def empty_model(config: ModelConfig) -> TranslationModel:
+    """A model whose weights have no values yet: a file or `initialise` gives them. Fixed tables are there."""
+    with _Uninitialised():
+        model = _build(config)
+    for module in model.modules():
+        if isinstance(module, Positions):
+            module.fill()
+    return model
+
+
+class _Uninitialised(TorchFunctionMode):
+    """Skips torch's own initialisation: time for nothing. (On the meta device, too, nothing is drawn, but
+    there torch loads its compiler, which takes a second.)
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        given = kwargs or {}
+        if getattr(func, "__module__", "") == "torch.nn.init":
+            return given["tensor"] if "tensor" in given else args[0]
+        return func(*args, **given)
 
 
 def _build(config: ModelConfig) -> TranslationModel:

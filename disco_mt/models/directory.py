@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from disco_mt.errors import UserError
 from disco_mt.files import write_text
 from disco_mt.models.base import TranslationModel
-from disco_mt.models.build import build_model
+from disco_mt.models.build import empty_model
 from disco_mt.models.config import ModelConfig
 from disco_mt.settings import from_dict
 
@@ -96,7 +96,7 @@ def load_weights(directory: Directory) -> TranslationModel:
         tensors = load_file(file)
     except (SafetensorError, OSError) as error:
         raise UserError(f"{file} cannot be read: {error}; the file is damaged, get it again") from None
-    model = build_model(directory.model)
+    model = empty_model(directory.model)
     load_tensors(model, tensors, file)
     return model.eval()
 
