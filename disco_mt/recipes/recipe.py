@@ -7,7 +7,6 @@ Sections: [model] (models/config.py), [objective] (objectives/build.py), [traini
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from disco_mt.decoding.strategies import DecodingOptions, strategy_for
 from disco_mt.errors import UserError
 from disco_mt.models.config import ModelConfig
 from disco_mt.objectives.build import ObjectiveOptions, build_objective
+from disco_mt.recipes.tables import read_toml
 from disco_mt.settings import from_dict
 from disco_mt.training.options import TrainingOptions
 
@@ -70,12 +70,7 @@ class Recipe:
 def load_recipe(name: str) -> Recipe:
     """A recipe file, or one that ships by its name."""
     path = find_recipe(name)
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not valid TOML: {error}") from None
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    content = read_toml(path)
     refuse_sizes_of_the_data(content, str(path))
     return from_dict(Recipe, content, str(path))
 

@@ -1,6 +1,7 @@
 """A suite: a whole experiment as one TOML file. Data, preparation, teacher, distillation, students, scores.
 
     about = "one line for `disco recipe list`"
+    like = "OTHER"                   # take over all of another suite: one that ships, or a file beside this
     average = 5                      # checkpoints that make a model
     [data]                           # DataOptions: which corpus, which languages
     [prepare]                        # Preparation
@@ -17,7 +18,6 @@ What is left out has the default of a recipe. workspace.py makes the stages of i
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -29,6 +29,7 @@ from disco_mt.decoding.strategies import DecodingOptions, strategy_for
 from disco_mt.distill.teacher import EngineName
 from disco_mt.errors import UserError
 from disco_mt.recipes.recipe import FOLDER, Recipe, refuse_sizes_of_the_data
+from disco_mt.recipes.tables import merged, read_toml, refuse_unknown, subtable
 from disco_mt.settings import at_least, from_dict
 from disco_mt.text.pair import Vocabulary
 
@@ -126,16 +127,24 @@ class Suite:
 def load_suite(name_or_path: str | Path) -> Suite:
     """A suite file, or one that ships by its name."""
     path = find_suite(name_or_path)
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not valid TOML: {error}") from None
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    content = _content(path, ())
     try:
         return _suite(path.stem, content)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
+
+
+def _content(path: Path, heirs: tuple[Path, ...]) -> dict[str, Any]:
+    """The tables of a file, over those of the suite that it is `like`: one that ships, or one beside it."""
+    own = read_toml(path)
+    like = own.pop("like", None)
+    if like is None:
+        return own
+    beside = path.parent / str(like)
+    under = beside if beside.is_file() else SUITES / f"{like}.toml"
+    if not under.is_file() or under in (path, *heirs):
+        raise UserError(f"{path}: like must name another suite, got {like!r}")
+    return merged(_content(under, (*heirs, path)), own)
 
 
 def find_suite(name_or_path: str | Path) -> Path:
@@ -157,7 +166,7 @@ def shipped_suites() -> list[str]:
 
 def _suite(name: str, content: dict[str, Any]) -> Suite:
     known = ("about", "average", "data", "prepare", "distill", "systems", *_SHARED)
-    _refuse_unknown(content, known, "")
+    refuse_unknown(content, known, "")
     about, number = content.get("about", ""), content.get("average", 5)
     if not isinstance(about, str):
         raise UserError(f"about must be a string, got {about!r}")
@@ -166,10 +175,10 @@ def _suite(name: str, content: dict[str, Any]) -> Suite:
     return Suite(
         name=name,
         about=about,
-        data=_data(_table(content, "data", needed=True)),
+        data=_data(subtable(content, "data", needed=True)),
         systems=_systems(content),
-        prepare=from_dict(Preparation, _table(content, "prepare"), "prepare"),
-        distill=_distillation(_table(content, "distill")),
+        prepare=from_dict(Preparation, subtable(content, "prepare"), "prepare"),
+        distill=_distillation(subtable(content, "distill")),
         average=number,
     )
 
@@ -197,21 +206,21 @@ def _check_teacher(teacher: str, systems: dict[str, System]) -> None:
 
 
 def _systems(content: dict[str, Any]) -> dict[str, System]:
-    shared = {name: _table(content, name) for name in _SHARED}
-    tables = _table(content, "systems")
-    return {name: _system(name, _merged(shared, _inherited(name, tables, ()))) for name in tables}
+    shared = {name: subtable(content, name) for name in _SHARED}
+    tables = subtable(content, "systems")
+    return {name: _system(name, merged(shared, _inherited(name, tables, ()))) for name in tables}
 
 
 def _inherited(name: str, tables: dict[str, Any], heirs: tuple[str, ...]) -> dict[str, Any]:
     """The table of a system, over that of the system it is `like`."""
-    own = _table(tables, name, "systems.")
-    _refuse_unknown(own, _SYSTEM, f"systems.{name}: ")
+    own = subtable(tables, name, "systems.")
+    refuse_unknown(own, _SYSTEM, f"systems.{name}: ")
     like = own.get("like")
     if like is None:
         return own
     if like not in tables or like in (name, *heirs):
         raise UserError(f"systems.{name}: like must name another system, got {like!r}")
-    return _merged(_inherited(like, tables, (*heirs, name)), own)
+    return merged(_inherited(like, tables, (*heirs, name)), own)
 
 
 def _system(name: str, table: dict[str, Any]) -> System:
@@ -229,27 +238,3 @@ def _system(name: str, table: dict[str, Any]) -> System:
         )
     except UserError as error:  # such as an objective that does not fit the model
         raise error if str(error).startswith(where) else UserError(f"{where}: {error}") from None
-
-
-def _merged(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """Both tables, the values of `over` first, table by table."""
-    both = dict(under)
-    for key, value in over.items():
-        nested = isinstance(value, dict) and isinstance(both.get(key), dict)
-        both[key] = _merged(both[key], value) if nested else value
-    return both
-
-
-def _table(content: dict[str, Any], name: str, where: str = "", needed: bool = False) -> dict[str, Any]:
-    if needed and name not in content:
-        raise UserError(f"the table [{where}{name}] is missing")
-    table = content.get(name, {})
-    if not isinstance(table, dict):
-        raise UserError(f"{where}{name} must be a table, got {table!r}")
-    return table
-
-
-def _refuse_unknown(table: dict[str, Any], known: tuple[str, ...], where: str) -> None:
-    for key in table:
-        if key not in known:
-            raise UserError(f"{where}unknown key '{key}'; known keys: {', '.join(sorted(known))}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from disco_mt.data.dataset import read_description
-from disco_mt.data.sources import SourceFiles, data_folder, find_files
+from disco_mt.data.sources import SourceFiles, can_be_obtained, data_folder, find_files, obtain
 from disco_mt.errors import UserError
 from disco_mt.recipes.processes import Commands
 from disco_mt.recipes.runner import Runner
@@ -57,7 +57,9 @@ class Workspace:
         at_least("jobs", jobs, 1)
         at_least("threads", threads, 1)
         names = (stage,) if isinstance(stage, str) else stage
-        wanted = self._stages if names is None else self._with_needs(names)
+        wanted = self._wanted(names)
+        if not wanted["prepare"].done and self._obtain(quiet):
+            wanted = self._wanted(names)  # the corpus is known now, so the stages have other directories
         runner = Runner(self.suite, self.folder, self._stages, self._files, Commands(threads), jobs, quiet)
         runner.run(list(wanted.values()))
 
@@ -94,6 +96,9 @@ class Workspace:
             )
         return stage.output
 
+    def _wanted(self, names: Sequence[str] | None) -> dict[str, Stage]:
+        return self._stages if names is None else self._with_needs(names)
+
     def _with_needs(self, names: Sequence[str]) -> dict[str, Stage]:
         """Stages by name or verb, with all that they need, in order."""
         wanted: set[str] = set()
@@ -109,6 +114,16 @@ class Workspace:
     def _stages(self) -> dict[str, Stage]:
         return plan(self.suite, self.folder, self._corpus())
 
+    def _obtain(self, quiet: bool) -> bool:
+        """Download the corpus if it is not there and can be downloaded; whether that was done."""
+        if not can_be_obtained(self.suite.data.source):
+            return False
+        if not quiet:
+            print(f"corpus {self.suite.data.source}: looking for it, or downloading it", flush=True)
+        if done := obtain(self.suite.data.source, self._data, self.suite.data.languages):
+            del self._stages
+        return done
+
     def _files(self) -> SourceFiles:
         return find_files(self.suite.data.source, self._data, self.suite.data.languages)
 
@@ -117,7 +132,7 @@ class Workspace:
         try:
             return self._files().hashes()
         except UserError:
-            if self._data_given:
+            if self._data_given and not can_be_obtained(self.suite.data.source):
                 raise
             return dict(read_description(self.folder, CORPUS, "a workspace")) if self._known() else {}
 

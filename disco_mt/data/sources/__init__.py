@@ -1,0 +1,117 @@
+"""Known corpora: which files they are, how they are got, and how they become what `disco prepare` reads.
+
+multi30k           train, val, test_2016_flickr .en .de .fr (image captions), plain or .gz
+tatoeba            train, dev, test .en .de, plain or .gz, with {dev,test}.all-references.tsv (the English
+                   sentence, then every translation); or the tab-separated file that people download
+phrasebook         generated; needs no files
+libreoffice-help   Debian packages (MPL-2.0), downloaded with apt-get; English with German, French, Chinese
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from disco_mt.data.phrasebook import write_phrasebook
+from disco_mt.data.sources.files import (
+    Languages,
+    SourceFiles,
+    SourceName,
+    SplitFiles,
+    data_folder,
+    only,
+    read_pairs,
+    sample,
+    write_lines,
+    write_pairs,
+)
+from disco_mt.data.sources.folders import find_in_folder
+from disco_mt.data.sources.libreoffice_help import find_packages, obtain_packages, write_splits
+from disco_mt.data.sources.tatoeba import references_alone, split_by_source, write_download
+from disco_mt.files import atomic_directory
+
+__all__ = [
+    "SourceFiles",
+    "SourceName",
+    "SplitFiles",
+    "can_be_obtained",
+    "data_folder",
+    "find_files",
+    "obtain",
+    "split_by_source",
+    "text_files",
+]
+
+
+def find_files(source: SourceName, folder: Path | None, languages: Languages) -> SourceFiles:
+    """The files of a corpus in `folder`, or in the folder of its own name there; missing ones are named."""
+    match source:
+        case "phrasebook":
+            only(
+                languages, languages == ("en", "de"), "phrasebook is English-German: languages must be en, de"
+            )
+            return SourceFiles(source, languages)
+        case "libreoffice-help":
+            return find_packages(folder, languages)
+        case "tatoeba":
+            only(
+                languages, languages[0] == "en", "tatoeba is split by English sentence: the source must be en"
+            )
+    return find_in_folder(source, folder, languages)
+
+
+def can_be_obtained(source: SourceName) -> bool:
+    """Can `obtain` download this corpus?"""
+    return source in ("libreoffice-help",)
+
+
+def obtain(source: SourceName, folder: Path | None, languages: Languages) -> bool:
+    """Download a corpus that can be downloaded and is not there yet; returns whether that was done."""
+    return source == "libreoffice-help" and obtain_packages(folder, languages)
+
+
+def text_files(files: SourceFiles, out: Path, limit: int = 0) -> dict[str, SplitFiles]:
+    """The three splits as `disco prepare` reads them; what is not so yet is written into the directory `out`.
+
+    limit: use a sample of so many training pairs (0: all); larger samples have the smaller ones in them.
+    """
+    if not out.exists():
+        with atomic_directory(out) as directory:
+            _convert(files, directory)
+            if limit:
+                pairs = sample(read_pairs(_ready(files, "train", directory)), limit)
+                write_pairs(directory, "train", files.languages, pairs)
+    return {split: _ready(files, split, out) for split in ("train", "valid", "test")}
+
+
+def _convert(files: SourceFiles, directory: Path) -> None:
+    """Write what cannot be read as it is: a generated corpus, a download, references."""
+    match files.source:
+        case "phrasebook":
+            _write_phrasebook(directory)
+        case "libreoffice-help":
+            write_splits(files, directory)
+        case "tatoeba" if files.raw:
+            write_download(files.raw["download"], files.languages, directory)
+    for split, each in files.splits.items():
+        if each.references is not None:
+            lines = references_alone(each.references, each.source)
+            write_lines(directory / f"{split}.references.tsv", lines)
+
+
+def _write_phrasebook(directory: Path) -> None:
+    write_phrasebook(directory / "all")
+    for path in list((directory / "all").iterdir()):
+        path.rename(directory / path.name)
+    (directory / "all").rmdir()
+
+
+def _ready(files: SourceFiles, split: str, out: Path) -> SplitFiles:
+    """The files of a split: those in `out`, or where there are none the corpus' own."""
+    own = files.splits.get(split)
+    source, target = (out / f"{split}.{language}" for language in files.languages)
+    references = out / f"{split}.references.tsv"
+    return SplitFiles(
+        source if own is None or source.exists() else own.source,
+        target if own is None or target.exists() else own.target,
+        references if references.exists() else None,
+    )

@@ -1,0 +1,159 @@
+"""The help of LibreOffice, which Debian packages in many languages: software manuals, free (MPL-2.0).
+
+The pages of two languages are the same files with the same ids, so a paragraph and its translation are found
+by (page, id, nth occurrence). A paragraph of as many sentences as its translation gives sentence pairs.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from disco_mt.data.sources import debian
+from disco_mt.data.sources.files import (
+    Languages,
+    Pair,
+    SourceFiles,
+    downloads_folder,
+    draw,
+    only,
+    write_pairs,
+)
+from disco_mt.data.sources.folders import folder_names
+from disco_mt.data.sources.help_pages import Key, paragraphs
+from disco_mt.errors import UserError
+from disco_mt.text.lines import read_lines
+from disco_mt.text.sentences import split_sentences
+
+PACKAGES = {
+    "en": "libreoffice-help-en-us",
+    "de": "libreoffice-help-de",
+    "fr": "libreoffice-help-fr",
+    "zh": "libreoffice-help-zh-cn",
+}
+ONE_PAGE_IN = 25  # is held out for validation, and as many for the test
+LEAST_WORDS = 3  # of an English sentence: shorter ones are the names of menus, keys and functions
+
+_NAME: Final = "libreoffice-help"
+_WORD = re.compile("[A-Za-z]+")
+
+
+def find_packages(folder: Path | None, languages: Languages) -> SourceFiles:
+    """The two packages in the folder of the corpus, or in `folder` itself."""
+    _check(languages)
+    here = _folder(folder, languages)
+    names = _names(languages)
+    return SourceFiles(_NAME, languages, raw={each: debian.package(here, names[each]) for each in languages})
+
+
+def obtain_packages(folder: Path | None, languages: Languages) -> bool:
+    """Download the packages, unless there is a folder of them; returns whether that was done."""
+    _check(languages)
+    if _folder(folder, languages).is_dir():
+        return False
+    debian.download(list(_names(languages).values()), _new_folder(folder, languages))
+    return True
+
+
+def write_splits(files: SourceFiles, directory: Path) -> None:
+    """The three splits as text files. Pages are held out whole, and what is seen in train is not tested.
+
+    Which pages are held out follows from their names alone, so it is the same in every version and language.
+    """
+    target = next(each for each in files.languages if each != "en")
+    splits: dict[str, list[Pair]] = {"train": [], "valid": [], "test": []}
+    for page, pairs in _pages(files.raw["en"], files.raw[target], target):
+        splits[_split_of(page)] += pairs
+    seen: set[str] = set()
+    for split, pairs in splits.items():
+        kept = [*_unseen(pairs, seen)] if split != "train" else list(dict.fromkeys(pairs))
+        if not kept:
+            raise UserError(f"the packages of {_NAME} have no sentence pairs for {split}: are they empty?")
+        seen |= {_key(english) for english, _ in kept}
+        swapped = files.languages[0] != "en"
+        write_pairs(directory, split, files.languages, (pair[::-1] if swapped else pair for pair in kept))
+
+
+def _check(languages: Languages) -> None:
+    fits = "en" in languages and len({*languages}) == 2 and PACKAGES.keys() >= {*languages}
+    only(languages, fits, f"{_NAME} has en with one of {', '.join(list(PACKAGES)[1:])}")
+
+
+def _names(languages: Languages) -> dict[str, str]:
+    return {language: PACKAGES[language] for language in languages}
+
+
+def _folder(folder: Path | None, languages: Languages) -> Path:
+    """Where the packages are, or (where there are none) would be."""
+    if folder is not None and not folder.is_dir():
+        raise UserError(f"there is no folder {folder}: give the folder of the corpus {_NAME} with --data")
+    around = downloads_folder(folder)
+    own = [around / name for name in (_new_folder(folder, languages).name, *folder_names(_NAME, languages))]
+    if folder is not None and any(folder.glob(f"{_NAME}-*.deb")):
+        own.append(folder)
+    return next((each for each in own if each.is_dir()), own[0])
+
+
+def _new_folder(folder: Path | None, languages: Languages) -> Path:
+    """A folder a pair: both packages are of one version, and both directions have the same."""
+    other = next(each for each in languages if each != "en")
+    return downloads_folder(folder) / f"{_NAME}-en-{other}"
+
+
+def _pages(english: Path, other: Path, language: str) -> Iterator[tuple[str, list[Pair]]]:
+    """Every page that both packages have, with its sentence pairs."""
+    with tempfile.TemporaryDirectory() as temporary:
+        roots = [
+            _text_root(debian.unpack(package, Path(temporary) / side), package)
+            for side, package in (("en", english), ("other", other))
+        ]
+        for path in sorted(roots[0].rglob("*.html")):
+            page = path.relative_to(roots[0])
+            if (roots[1] / page).is_file():
+                sides = [paragraphs("\n".join(read_lines(root / page))) for root in roots]
+                yield page.as_posix(), [*_sentences(sides[0], sides[1], language)]
+
+
+def _text_root(unpacked: Path, package: Path) -> Path:
+    found = [*unpacked.glob("usr/share/libreoffice/help/*/text")]
+    if len(found) != 1:
+        raise UserError(
+            f"{package} has no help pages: expected usr/share/libreoffice/help/LANGUAGE/text in it"
+        )
+    return found[0]
+
+
+def _sentences(english: dict[Key, str], other: dict[Key, str], language: str) -> Iterator[Pair]:
+    """Sentence pairs of the paragraphs that both have, in the order of the English page."""
+    for key in filter(other.__contains__, english):
+        sides = split_sentences(english[key], "en"), split_sentences(other[key], language)
+        if len(sides[0]) == len(sides[1]):
+            yield from filter(_is_translation, zip(*sides, strict=True))
+
+
+def _is_translation(pair: Pair) -> bool:
+    """Is it a sentence, and is the other side not the same English?"""
+    return pair[0] != pair[1] and len(_WORD.findall(pair[0])) >= LEAST_WORDS
+
+
+def _split_of(page: str) -> str:
+    number = int.from_bytes(draw(page)[:4]) % ONE_PAGE_IN
+    return {0: "valid", 1: "test"}.get(number, "train")
+
+
+def _unseen(pairs: Iterable[Pair], seen: set[str]) -> Iterator[Pair]:
+    """The first translation of each English sentence that is new."""
+    found: set[str] = set()
+    for english, other in pairs:
+        key = _key(english)
+        if key not in seen and key not in found:
+            found.add(key)
+            yield english, other
+
+
+def _key(english: str) -> str:
+    """What makes two sentences the same: their letters."""
+    return "".join(filter(str.isalpha, english.casefold()))
