@@ -56,7 +56,7 @@ def _key(source_lengths: Lengths, target_lengths: Lengths) -> NDArray[Any]:
     longer = np.maximum(source_lengths, target_lengths)
     short = longer.max(initial=0) < 256
     longer = longer if short else longer.astype(np.int64)  # its square must fit
-    key = source_lengths - target_lengths
+    key: NDArray[Any] = source_lengths - target_lengths
     np.negative(key, out=key, where=longer % 2 == 1)
     key = key + longer * (longer + 1)
     return key.astype(np.uint16) if short else key

@@ -7,15 +7,18 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from disco_mt.data.dataset import id_type
+from disco_mt.data.parallel import ordered_map
 from disco_mt.progress import Advance
 from disco_mt.text.pair import TextPair
 from disco_mt.text.tokenizer import Tokenizer
+
+Item = TypeVar("Item")
 
 CHUNK = 8192  # pairs encoded at a time
 DROP_REASONS = ("empty", "too long", "lop-sided")
@@ -41,24 +44,69 @@ class SplitReport:
 
 
 def write_split(
-    stem: Path, pairs: Iterable[tuple[str, str]], text: TextPair, limits: Limits | None, advance: Advance
+    stem: Path,
+    pairs: Iterable[tuple[str, str]],
+    text: TextPair,
+    limits: Limits | None,
+    advance: Advance,
+    jobs: int = 1,
 ) -> SplitReport:
     """Write `stem`.source.bin, .source.idx, .target.bin and .target.idx. Without limits all are kept."""
     dropped = np.zeros(1 + len(DROP_REASONS), dtype=np.int64)
-    with (
-        _side_writer(f"{stem}.source", text.source) as source,
-        _side_writer(f"{stem}.target", text.target) as target,
-    ):
-        for chunk in _chunks(pairs):
-            source_ids = text.source.encode_batch([pair[0] for pair in chunk])
-            target_ids = text.target.encode_batch([pair[1] for pair in chunk])
-            reasons = _reasons(source_ids, target_ids, limits)
-            source.append(source_ids, keep=reasons == 0)
-            target.append(target_ids, keep=reasons == 0)
-            dropped += np.bincount(reasons, minlength=len(dropped))
-            advance(len(chunk))
+    with _side_writer(f"{stem}.source") as source, _side_writer(f"{stem}.target") as target:
+        for chunk in ordered_map(_Encoder(text, limits), chunks(pairs), jobs):
+            source.append(chunk.source)
+            target.append(chunk.target)
+            dropped += chunk.reasons
+            advance(int(chunk.reasons.sum()))
     counts = dict(zip(DROP_REASONS, map(int, dropped[1:]), strict=True)) if limits else {}
     return SplitReport(int(dropped[0]), source.tokens, target.tokens, counts)
+
+
+def chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """The items by the thousand: what is worth sending to another process."""
+    iterator = iter(items)
+    while chunk := list(islice(iterator, CHUNK)):
+        yield chunk
+
+
+@dataclass(frozen=True)
+class _Sentences:
+    """The sentences of one side of a chunk that are kept."""
+
+    ids: NDArray[Any]  # (tokens,) end to end
+    lengths: NDArray[np.int64]  # (sentences,)
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    source: _Sentences
+    target: _Sentences
+    reasons: NDArray[np.int64]  # how many pairs are kept, and how many dropped for each of DROP_REASONS
+
+
+@dataclass(frozen=True)
+class _Encoder:
+    """What is done to each chunk, in whichever process."""
+
+    text: TextPair
+    limits: Limits | None
+
+    def __call__(self, pairs: list[tuple[str, str]]) -> _Chunk:
+        source = self.text.source.encode_batch([pair[0] for pair in pairs])
+        target = self.text.target.encode_batch([pair[1] for pair in pairs])
+        reasons = _reasons(source, target, self.limits)
+        return _Chunk(
+            _kept(source, reasons == 0, self.text.source),
+            _kept(target, reasons == 0, self.text.target),
+            np.bincount(reasons, minlength=1 + len(DROP_REASONS)),
+        )
+
+
+def _kept(sentences: list[list[int]], keep: NDArray[np.bool_], tokenizer: Tokenizer) -> _Sentences:
+    kept = [ids for ids, good in zip(sentences, keep, strict=True) if good]
+    flat = np.fromiter(chain.from_iterable(kept), dtype=id_type(tokenizer.vocabulary_size))
+    return _Sentences(flat, np.array([len(ids) for ids in kept], dtype=np.int64))
 
 
 def _reasons(source: list[list[int]], target: list[list[int]], limits: Limits | None) -> NDArray[np.int64]:
@@ -75,29 +123,21 @@ def _reasons(source: list[list[int]], target: list[list[int]], limits: Limits | 
 class _SideWriter:
     """Appends sentences to a file of ids and a file of offsets."""
 
-    def __init__(self, ids: BinaryIO, offsets: BinaryIO, dtype: np.dtype[Any]) -> None:
+    def __init__(self, ids: BinaryIO, offsets: BinaryIO) -> None:
         self.tokens = 0
-        self._ids, self._offsets, self._type = ids, offsets, dtype
+        self._ids, self._offsets = ids, offsets
         self._offsets.write(np.zeros(1, dtype="<i8").tobytes())
 
-    def append(self, sentences: list[list[int]], keep: NDArray[np.bool_]) -> None:
-        kept = [ids for ids, good in zip(sentences, keep, strict=True) if good]
-        ends = self.tokens + np.cumsum([len(ids) for ids in kept], dtype="<i8")
+    def append(self, sentences: _Sentences) -> None:
+        ends = self.tokens + np.cumsum(sentences.lengths, dtype="<i8")
         self._offsets.write(ends.tobytes())
-        flat = np.fromiter(chain.from_iterable(kept), dtype=self._type)
-        self._ids.write(flat.tobytes())
-        self.tokens += len(flat)
+        self._ids.write(sentences.ids.tobytes())
+        self.tokens += len(sentences.ids)
 
 
 @contextmanager
-def _side_writer(stem: str, tokenizer: Tokenizer) -> Iterator[_SideWriter]:
+def _side_writer(stem: str) -> Iterator[_SideWriter]:
     with ExitStack() as stack:
         ids = stack.enter_context(Path(f"{stem}.bin").open("wb"))
         offsets = stack.enter_context(Path(f"{stem}.idx").open("wb"))
-        yield _SideWriter(ids, offsets, id_type(tokenizer.vocabulary_size))
-
-
-def _chunks(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
-    iterator = iter(pairs)
-    while chunk := list(islice(iterator, CHUNK)):
-        yield chunk
+        yield _SideWriter(ids, offsets)

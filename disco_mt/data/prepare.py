@@ -1,28 +1,35 @@
 """Parallel text files -> a dataset directory (dataset.py says what is in it).
 
 The corpus streams through: files are checked and counted, then a vocabulary is learnt, then the lines are
-encoded chunk by chunk, so that memory does not grow with the corpus.
+encoded chunk by chunk, so that memory does not grow with the corpus. Work on lines is shared out over the
+cores; the files are the same on any number of them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from disco_mt.data.dataset import FORMAT_VERSION, id_type, read_description
-from disco_mt.data.encode import Limits, SplitReport, write_split
+from disco_mt.data.encode import Limits, SplitReport, chunks, write_split
+from disco_mt.data.parallel import cores, ordered_map
 from disco_mt.errors import UserError
 from disco_mt.files import atomic_directory, refuse_existing, sha256, write_text
 from disco_mt.progress import Advance, stage
+from disco_mt.settings import at_least
 from disco_mt.text.lines import read_lines
+from disco_mt.text.moses import Processing, split_words
 from disco_mt.text.pair import TextPair, Vocabulary
 from disco_mt.text.tokenizer import Tokenizer
 
 SAMPLE = 500_000  # lines of each side from which a vocabulary is learnt, at most: bounds memory and time
+LARGE = 20_000_000  # bytes of training text: below, starting processes takes longer than they save
 UNSPACED = 15  # characters a word, on average: text without spaces between words, such as Chinese
 
 PrepareProcessing = Literal["raw", "moses", "pretokenized"]
@@ -49,6 +56,7 @@ class PrepareOptions:
     tokenizers: Path | None = None  # a dataset or model directory whose tokenizers are used; none are learnt
     max_length: int = 250  # tokens; longer training pairs are dropped
     max_ratio: float = 3.0  # training pairs whose sides differ more in length are dropped
+    jobs: int = 0  # processes side by side; 0: one a core, if the corpus is large enough
 
 
 @dataclass(frozen=True)
@@ -80,11 +88,14 @@ def prepare(options: PrepareOptions, quiet: bool = False) -> PrepareReport:
     """Make the dataset directory `options.out`: all of it, or (on any error) nothing."""
     refuse_existing(options.out)
     _check(options)
-    corpora = _count(options, quiet)
-    text = _text(options, corpora[0], quiet)
+    jobs = options.jobs or _jobs(options)
+    corpora = _count(options, jobs, quiet)
+    text = _text(options, corpora[0], jobs, quiet)
     try:
         with atomic_directory(options.out) as directory:
-            splits = {corpus.name: _write(directory, corpus, text, options, quiet) for corpus in corpora}
+            splits = {
+                corpus.name: _write(directory, corpus, text, options, jobs, quiet) for corpus in corpora
+            }
             _refuse_empty(splits["train"])
             _describe(directory, text, splits)
     except OSError as error:
@@ -101,6 +112,7 @@ def _check(options: PrepareOptions) -> None:
         raise UserError(f"max_length must be at least 1, got {options.max_length}")
     if options.max_ratio < 1:
         raise UserError(f"max_ratio must be at least 1, got {options.max_ratio}")
+    at_least("jobs", options.jobs, 0)
     for name in ("source_language", "target_language"):
         if not getattr(options, name).strip():
             raise UserError(f"{name} must be a language code such as en, got {getattr(options, name)!r}")
@@ -123,7 +135,13 @@ def _held_out(options: PrepareOptions, split: str) -> tuple[Path | None, Path | 
     return options.test_source, options.test_target, options.test_references
 
 
-def _count(options: PrepareOptions, quiet: bool) -> list[_Corpus]:
+def _jobs(options: PrepareOptions) -> int:
+    """As many processes as are worth it. A file that cannot be read is named later."""
+    files = [path for path in (options.source, options.target) if path.is_file()]
+    return cores() if sum(path.stat().st_size for path in files) >= LARGE else 1
+
+
+def _count(options: PrepareOptions, jobs: int, quiet: bool) -> list[_Corpus]:
     """Read every file once, so that a mistake in any of them is found before the work begins."""
     named: list[tuple[str, Path, Path, Path | None]] = [("train", options.source, options.target, None)]
     for split in ("valid", "test"):
@@ -131,20 +149,31 @@ def _count(options: PrepareOptions, quiet: bool) -> list[_Corpus]:
         if source and target:
             named.append((split, source, target, references))
     files = [path for _, *paths in named for path in paths if path]
-    with stage("checking files", len(files), quiet) as advance:
+    counted = ordered_map(_count_lines, files, min(jobs, len(files)))
+    with stage("checking files", len(files), quiet) as advance, closing(counted):
         return [
-            _Corpus(name, source, target, references, _common_lines([source, target, references], advance))
+            _Corpus(
+                name,
+                source,
+                target,
+                references,
+                _common_lines([source, target, references], counted, advance),
+            )
             for name, source, target, references in named
         ]
 
 
-def _common_lines(paths: list[Path | None], advance: Advance) -> int:
-    """The number of lines that all these files have."""
+def _count_lines(path: Path) -> int:
+    if path.exists() and not path.is_file():
+        raise UserError(f"cannot read {path}: it must be a file, as it is read more than once")
+    return sum(1 for _ in read_lines(path))
+
+
+def _common_lines(paths: list[Path | None], counted: Iterator[int], advance: Advance) -> int:
+    """The number of lines that all these files have; `counted` gives that of one after the other."""
     counts: dict[Path, int] = {}
     for path in filter(None, paths):
-        if path.exists() and not path.is_file():
-            raise UserError(f"cannot read {path}: it must be a file, as it is read more than once")
-        counts[path] = sum(1 for _ in read_lines(path))
+        counts[path] = next(counted)
         advance(1)
     if len(set(counts.values())) > 1:
         found = ", ".join(f"{path} has {count:,}" for path, count in counts.items())
@@ -152,7 +181,7 @@ def _common_lines(paths: list[Path | None], advance: Advance) -> int:
     return next(iter(counts.values()))
 
 
-def _text(options: PrepareOptions, corpus: _Corpus, quiet: bool) -> TextPair:
+def _text(options: PrepareOptions, corpus: _Corpus, jobs: int, quiet: bool) -> TextPair:
     """The tokenizers: those that were asked for, or new ones learnt from the training pairs."""
     if options.tokenizers:
         return _reuse(options.tokenizers, options.source_language, options.target_language)
@@ -166,7 +195,20 @@ def _text(options: PrepareOptions, corpus: _Corpus, quiet: bool) -> TextPair:
             vocabulary=options.vocabulary,
             vocabulary_size=options.vocabulary_size,
             processing=options.processing,
+            split=partial(_split, jobs),
         )
+
+
+def _split(jobs: int, lines: Iterable[str], language: str, processing: Processing) -> Iterator[str]:
+    """`split_words` on many cores, where it is work; learning itself runs on all of them anyway."""
+    if processing in ("raw", "pretokenized"):
+        return split_words(lines, language, processing)
+    words = partial(_split_chunk, language, processing)
+    return chain.from_iterable(ordered_map(words, chunks(lines), jobs))
+
+
+def _split_chunk(language: str, processing: Processing, lines: list[str]) -> list[str]:
+    return list(split_words(lines, language, processing))
 
 
 def _sample(path: Path, lines: int, advance: Advance) -> Iterator[str]:
@@ -202,7 +244,7 @@ def _reuse(directory: Path, source_language: str, target_language: str) -> TextP
 
 
 def _write(
-    directory: Path, corpus: _Corpus, text: TextPair, options: PrepareOptions, quiet: bool
+    directory: Path, corpus: _Corpus, text: TextPair, options: PrepareOptions, jobs: int, quiet: bool
 ) -> SplitReport:
     """Write a split. Only training pairs are filtered: scores must be those of the whole test set."""
     limits = None
@@ -214,7 +256,8 @@ def _write(
         if corpus.references:
             _copy(corpus.references, directory / f"{corpus.name}.references.tsv")
     with stage(f"encoding {corpus.name}", corpus.lines, quiet) as advance:
-        return write_split(directory / corpus.name, corpus.pairs(), text, limits, advance)
+        own = jobs if corpus.name == "train" else 1  # others are small
+        return write_split(directory / corpus.name, corpus.pairs(), text, limits, advance, own)
 
 
 def _copy(path: Path, copy: Path) -> None:

@@ -7,6 +7,7 @@ where the spaces were. "raw" and "pretokenized" text pass through unchanged.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from sacremoses import MosesDetokenizer, MosesTokenizer
 
 Processing = Literal["raw", "moses", "jieba", "pretokenized"]
+Split = Callable[
+    [Iterable[str], str, Processing], Iterator[str]
+]  # `split_words`, or a faster way to the same
 
 # Han, kana, and CJK punctuation and full-width forms: nothing in them is set off by spaces.
 _CHINESE = (
@@ -34,6 +38,11 @@ def to_words(text: str, language: str, processing: Processing) -> str:
             return " ".join(word for word in _jieba().cut(text) if word.strip())
         case "raw" | "pretokenized":
             return text
+
+
+def split_words(lines: Iterable[str], language: str, processing: Processing) -> Iterator[str]:
+    """`to_words` of many lines, as they come."""
+    return (to_words(line, language, processing) for line in lines)
 
 
 def from_words(words: str, language: str, processing: Processing) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from disco_mt.errors import UserError
 from disco_mt.files import sha256
-from disco_mt.text.moses import Processing, is_chinese, to_words
+from disco_mt.text.moses import Processing, Split, is_chinese, split_words
 from disco_mt.text.tokenizer import Tokenizer, learn
 
 Vocabulary = Literal["joint", "separate"]
@@ -34,12 +34,13 @@ class TextPair:
         vocabulary: Vocabulary,
         vocabulary_size: int,
         processing: Processing = "raw",
+        split: Split = split_words,
     ) -> TextPair:
         """Learn one vocabulary of both sides together, or one of each; a size is that of one vocabulary."""
         source_processing = processing_for(source_language, processing)
         target_processing = processing_for(target_language, processing)
-        source_words = (to_words(line, source_language, source_processing) for line in source_lines)
-        target_words = (to_words(line, target_language, target_processing) for line in target_lines)
+        source_words = split(source_lines, source_language, source_processing)
+        target_words = split(target_lines, target_language, target_processing)
         if vocabulary == "joint":
             source_backend = learn(chain(source_words, target_words), vocabulary_size, processing)
             target_backend = source_backend

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from disco_mt.data import encode as encode_module
 from disco_mt.data import prepare as prepare_module
 from disco_mt.data.dataset import Dataset, id_type
 from disco_mt.data.prepare import PrepareOptions, prepare
@@ -68,7 +69,7 @@ def test_every_pair_arrives_as_ids(options: PrepareOptions) -> None:
         assert dataset.text.target.decode(target.tolist()) == GERMAN[index]
         assert (train.source_lengths[index], train.target_lengths[index]) == (len(source), len(target))
     assert report.splits["train"].source_tokens == train.source_lengths.sum()
-    assert isinstance(train.source.ids, np.memmap)
+    assert isinstance(train.source.ids.base, memoryview)  # of a file that is mapped, not read
     assert train.source.ids.dtype == np.uint16
     assert report.joint
     assert report.source_vocabulary_size == dataset.text.source.vocabulary_size <= 300
@@ -146,6 +147,30 @@ def test_tokenizers_of_another_dataset_are_reused(options: PrepareOptions) -> No
         )
 
 
+@pytest.mark.parametrize("processing", ["raw", "moses"])
+def test_files_do_not_depend_on_the_number_of_jobs(
+    options: PrepareOptions, processing: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encode_module, "CHUNK", 7)  # so that every process gets some of it
+    write(options.source, [*ENGLISH, "", "x " * 400])
+    write(options.target, [*GERMAN, "leer", "x " * 400])
+    options = replace(options, processing=processing)
+    found = []
+    for jobs in (1, 2) if processing == "moses" else (1, 2, 3):
+        out = options.out.with_name(f"jobs{jobs}")
+        report = prepare(replace(options, out=out, jobs=jobs), quiet=True)
+        assert report.splits["train"].dropped == {"empty": 1, "too long": 1, "lop-sided": 0}
+        found.append({path.name: path.read_bytes() for path in out.iterdir()})
+    assert all(files == found[0] for files in found)
+
+
+def test_mistakes_in_other_processes_are_named(options: PrepareOptions) -> None:
+    options.target.write_bytes(b"\xff\n")
+    with pytest.raises(UserError, match=r"train\.de, line 1: not valid UTF-8"):
+        prepare(replace(options, jobs=2), quiet=True)
+    assert leftovers(options) == []
+
+
 def test_a_large_corpus_is_sampled_evenly(options: PrepareOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepare_module, "SAMPLE", 6)
     sample = list(prepare_module._sample(options.source, 60, lambda steps: None))
@@ -166,6 +191,7 @@ def test_text_without_spaces_is_sampled_less(tmp_path: Path, monkeypatch: pytest
         ({"processing": "spm"}, "processing must be one of raw, moses, pretokenized, got 'spm'"),
         ({"max_length": 0}, "max_length must be at least 1, got 0"),
         ({"max_ratio": 0.5}, "max_ratio must be at least 1, got 0.5"),
+        ({"jobs": -1}, "jobs must be at least 0, got -1"),
         ({"vocabulary_size": 100}, "vocabulary_size must be at least 261"),
         ({"source_language": ""}, "source_language must be a language code"),
         ({"valid_target": None}, "valid_source and valid_target go together"),
