@@ -48,7 +48,7 @@ def asset(name: str) -> str:
 
 
 def bundle() -> str:
-    """The modules end to end as one: a page in one file cannot import. (Their top-level names are all different.)"""
+    """The modules end to end as one, as a page in one file cannot import. No two share a top-level name."""
     text = "\n".join(asset(f"{name}.js") for name in MODULES)
     return re.sub(r"^export ", "", re.sub(r"^import .*\n", "", text, flags=re.M), flags=re.M)
 

@@ -144,6 +144,7 @@ def _pass_data(view: TraceView, candidate: CandidatePass[str]) -> dict[str, Any]
         "probabilities": [round(value, 4) for value in candidate.probabilities],
         "observed": candidate.observed,
         "predicted": candidate.predicted,
+        "pinned": candidate.pinned,
         "score": round(candidate.score, 4),
     }
 

@@ -13,11 +13,7 @@ export class Panel {
     this.actions = actions;
     this.candidate = trace.winners.at(-1) ?? 0;
     this.current = trace.passes.length - 1;
-    this.stage = new Stage(trace.direction, {
-      pick: (start, end) => this.pick(this.current, start, end),
-      unpick: () => this.unpick(),
-      choose: actions.choose && ((word, node) => actions.choose(this, word, node)),
-    });
+    this.stages = [];
     this.list = element("ol", "passes");
     this.list.setAttribute("aria-label", "passes");
     this.candidates = new Candidates(trace, (k) => this.choose(k));
@@ -30,9 +26,20 @@ export class Panel {
     title.id = `disco-strategy-${(panels += 1)}`;
     const root = element("section", "panel");
     root.setAttribute("aria-labelledby", title.id);
-    append(root, append(element("header"), title, element("span", "facts", facts(this.trace))), this.stage.root);
+    append(root, append(element("header"), title, element("span", "facts", facts(this.trace))), this.addStage().root);
     if (this.trace.lengths.length) append(root, this.candidates.root);
     return append(root, this.list);
+  }
+
+  /* The translation in large type, here or anywhere else on the page. */
+  addStage() {
+    const stage = new Stage(this.trace.direction, {
+      pick: (start, end) => this.pick(this.current, start, end),
+      unpick: () => this.unpick(),
+      choose: this.actions.choose && ((word, node) => this.actions.choose(this, word, node)),
+    });
+    this.stages.push(stage);
+    return stage;
   }
 
   passes() { return this.trace.passes.map((candidates) => candidates[this.candidate]); }
@@ -83,16 +90,16 @@ export class Panel {
     this.unpick();
     const passes = this.passes();
     const { made, seen } = context(passes, t, start, end);
-    const text = passes[t].words.slice(start, end).join("");
+    this.actions.detail(passes[t].words.slice(start, end).join(""), ` in pass ${t + 1} · ${describe(passes, t, start, end)}`);
+    if (isPinned(passes[t], start)) return;              // it was given: it read nothing
     this.list.classList.add("picking");
     for (let n = start; n < end; n += 1) this.rows[t][n].classList.add("picked");
     for (const m of seen) this.rows[Math.max(0, made - 1)][m].classList.add("observed");
-    if (t === this.current) this.stage.pick(passes, t, start, end);
-    this.actions.detail(text, ` in pass ${t + 1} · ${describe(passes, t, start, end)}`);
+    if (t === this.current) this.stages.forEach((stage) => stage.pick(passes, t, start, end));
   }
 
   unpick() {
-    this.stage.unpick();
+    this.stages.forEach((stage) => stage.unpick());
     this.list.classList.remove("picking");
     for (const node of this.list.querySelectorAll(".picked, .observed")) node.classList.remove("picked", "observed");
     this.actions.detail("", "");
@@ -108,7 +115,7 @@ export class Panel {
       else item.removeAttribute("aria-current");
     });
     this.candidates.show(this.current, this.candidate);
-    if (passes.length) this.stage.show(passes, this.current);
+    if (passes.length) this.stages.forEach((stage) => stage.show(passes, this.current));
   }
 
   /* Every position gets the width of its widest word, so that the passes stay aligned even when they wrap. */

@@ -1,5 +1,5 @@
 /* The translation in large type, as it stands after a pass: underlined by how sure each word is. */
-import { append, element, foreign } from "./dom.js";
+import { element, foreign } from "./dom.js";
 import { context, describe, isChanged, wordsOf } from "./passes.js";
 import { firstStop, walk } from "./roving.js";
 
@@ -28,23 +28,29 @@ export class Stage {
   }
 
   build(passes, t, word, place) {
-    const node = element("button", "spoken");
-    node.type = "button";
+    const node = foreign("span", "spoken", word.text);      // no <button>: it would not wrap, nor could it be selected
+    node.setAttribute("role", "button");
     node.style.setProperty("--p", word.probability);
     node.classList.toggle("pinned", word.pinned);
     node.classList.toggle("changed", span(word).some((n) => isChanged(passes, t, n)));
     node.setAttribute("aria-label", `${word.text}, ${describe(passes, t, word.start, word.end)}`);
-    append(node, foreign("span", "", word.text));
     node.addEventListener("pointerenter", () => this.actions.pick(word.start, word.end));
     node.addEventListener("pointerleave", () => this.actions.unpick());
     node.addEventListener("focus", () => this.actions.pick(word.start, word.end));
     node.addEventListener("blur", () => this.actions.unpick());
     node.addEventListener("keydown", (event) => walk(event, 0, place, (row, n) => row === 0 && this.nodes[n]));
-    if (this.actions.choose) {
-      node.setAttribute("aria-haspopup", "dialog");
-      node.addEventListener("click", () => this.actions.choose(word, node));
-    }
+    if (this.actions.choose) this.makeClickable(node, word);
     return node;
+  }
+
+  makeClickable(node, word) {
+    node.setAttribute("aria-haspopup", "dialog");
+    node.addEventListener("click", () => { if (getSelection().isCollapsed) this.actions.choose(word, node); });
+    node.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      this.actions.choose(word, node);
+    });
   }
 
   /* Light up a word and what it saw. */
