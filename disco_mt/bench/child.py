@@ -33,10 +33,10 @@ class Died(Exception):  # noqa: N818 (it is what happened)
 class Child:
     """Ask it, and wait for its answer."""
 
-    def __init__(self, system: System | None, sentences: Sequence[Sentence], passes: int) -> None:
+    def __init__(self, system: System | None, sentences: Sequence[Sentence]) -> None:
         context = _context()
         self._connection, theirs = context.Pipe()
-        arguments = (theirs, system, tuple(sentences), passes)
+        arguments = (theirs, system, tuple(sentences))
         self._process = context.Process(target=serve, args=arguments, daemon=True)
         self._process.start()
         theirs.close()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from disco_mt.bench.measure import Plan
-from disco_mt.bench.sentences import Sentence, random_sentences
+from disco_mt.bench.sentences import FIXED, Sentence, fixed_structures, random_sentences, read_structures
 from disco_mt.bench.system import Size, System, Weights, random_systems, shape, sized, systems_of
 from disco_mt.errors import UserError
 from disco_mt.evaluation.quality import References, read_references
@@ -19,7 +19,6 @@ from disco_mt.recipes.workspace import Workspace
 from disco_mt.text.lines import read_lines
 from disco_mt.translator import find_model
 
-FIXED = (1.0, 0.96, 0.5, 0.3, 0.2)  # shares of the rows that five passes of easy-first compute
 NAMES = {"autoregressive": "AT", "disco": "DisCo", "cmlm": "CMLM"}
 
 
@@ -38,30 +37,35 @@ class Inputs:
         """Which of the sentences are used for what."""
         everything = range(len(self.sentences))
         if not self.references:
-            first = [n for n in everything if self.sentences[n].words == self.sentences[0].words]
-            repeated = [first[n % len(first)] for n in range(batched)]  # random ids: one is like another
-            return replace(plan, timed=tuple(everything), batched=tuple(repeated), scored=tuple(everything))
+            ranked = sorted(everything, key=lambda place: self.sentences[place].words)
+            middle = ranked[
+                len(ranked) // 2
+            ]  # random ids: one is like another, and a batch has one structure
+            every = tuple(everything)
+            return replace(plan, timed=every, batched=(middle,) * batched, scored=every)
         chosen = tuple(spread(everything, timed))
         return replace(
             plan, timed=chosen, batched=tuple(spread(everything, batched)), scored=tuple(everything)
         )
 
 
-def random_inputs(size: Size, lengths: Sequence[int], each: int) -> Inputs:
+def random_inputs(size: Size, lengths: Sequence[int], each: int, recorded: Path | None) -> Inputs:
     """A size that nobody has trained here: lengths are forced, passes are driven."""
-    vocabulary = sized(size, "disco").source_vocabulary
-    shares = ", ".join(f"{100 * share:.0f}" for share in FIXED)
+    if recorded is None:
+        structures, shares = fixed_structures(lengths, each), ", ".join(f"{100 * s:.0f}" for s in FIXED)
+        how = f"a fixed pass structure, {shares} % of the rows of all candidates in {len(FIXED)} passes"
+    else:
+        structures = spread(read_structures(recorded), each)
+        how = f"the pass structures of {len(structures)} sentences, recorded from a trained model"
+    tokens = ", ".join(str(words) for words in sorted({each.lengths[0] for each in structures}))
     clock = (
-        "Weights are random: easy-first is driven by a fixed pass structure, "
-        f"{shares} % of the rows of all candidates in {len(FIXED)} passes (plain: all rows in each), AT is "
-        f"forced to the same length ({', '.join(map(str, lengths))} tokens; no step for EOS), candidates "
-        "have the K nearest lengths, and the source is as long as the target. Clock: from source ids to "
-        "target ids, no tokenisation."
+        f"Weights are random: easy-first is driven by {how} (plain: all rows in each pass), AT is forced to "
+        f"the length of the likeliest candidate ({tokens} tokens; no step for EOS), and the source is as "
+        "long. Clock: from source ids to target ids, no tokenisation."
     )
-    sentences = random_sentences(lengths, each, vocabulary)
-    return Inputs(
-        f"Speed at {size} size, random weights", clock, tuple(random_systems(size)), tuple(sentences)
-    )
+    sentences = random_sentences(structures, sized(size, "disco").source_vocabulary)
+    title = f"Speed at {size} size, random weights"
+    return Inputs(title, clock, tuple(random_systems(size)), tuple(sentences))
 
 
 def model_inputs(models: Sequence[str], source: Path | None, references: Sequence[Path]) -> Inputs:

@@ -25,7 +25,7 @@ from disco_mt.errors import UserError
 from disco_mt.machine import avoid_broken_amx
 from disco_mt.settings import at_least
 
-_PAUSE = 0.25  # seconds until the idle threads of a runtime no longer spin
+_SPIN = 0.25  # seconds that the idle threads of a runtime keep spinning after their work
 Advance = Callable[[int], None]
 
 
@@ -40,7 +40,6 @@ class Plan:
     sizes: tuple[int, ...] = (8, 32)  # sentences in a batch
     batch_repeats: int = 2
     scored: tuple[int, ...] = ()  # of those whose translations are kept, for BLEU and the counts
-    passes: int = 5  # of easy-first, where weights are random
 
     def __post_init__(self) -> None:
         for name in ("threads", "sizes"):
@@ -102,7 +101,7 @@ def measure(
         warn(guard.hint())
     with TemporaryDirectory(prefix="disco-bench-") as folder:
         results = [Result(system) for system in exported(systems, Path(folder))]
-        with _children(results, sentences, plan.passes) as run:
+        with _children(results, sentences) as run:
             guard.begin(run.pids())
             for threads in plan.threads:
                 run.at(threads, plan, guard, advance)
@@ -157,7 +156,7 @@ class Run:
             advance(1)
 
     def _measure_peak(self, threads: int) -> None:
-        time.sleep(_PAUSE)
+        _pause(threads)
         best = self.peak[threads]
         try:
             found = self._meter.peak(threads)
@@ -167,9 +166,9 @@ class Run:
 
 
 @contextmanager
-def _children(results: Sequence[Result], sentences: Sequence[Sentence], passes: int) -> Iterator[Run]:
-    children = [Child(result.system, sentences, passes) for result in results]
-    meter = Child(None, (), passes)
+def _children(results: Sequence[Result], sentences: Sequence[Sentence]) -> Iterator[Run]:
+    children = [Child(result.system, sentences) for result in results]
+    meter = Child(None, ())
     try:
         yield Run(results, children, meter)
     finally:
@@ -184,14 +183,20 @@ def _prepare(result: Result, child: Child, threads: int, plan: Plan) -> None:
 
 
 def _turn(result: Result, child: Child, threads: int, plan: Plan) -> None:
-    time.sleep(_PAUSE)
+    _pause(threads)
     seconds = child.turn((plan.timed[0], *plan.timed))
     result.times[threads].seconds.append(seconds[1:])
 
 
 def _batch(result: Result, child: Child, threads: int, plan: Plan, size: int) -> None:
-    time.sleep(_PAUSE)
+    _pause(threads)
     result.times[threads].batches[size].append(child.batches(plan.batched, size))
+
+
+def _pause(threads: int) -> None:
+    """Until the one before has left the cores; a single thread leaves none behind."""
+    if threads > 1:
+        time.sleep(_SPIN)
 
 
 def _ask_memory(result: Result, child: Child) -> None:

@@ -1,26 +1,29 @@
 """A system at work, inside its own process: sentences in, outcomes out.
 
-Random weights would decode to random lengths in random numbers of passes. So there the length is forced
-(`ForcedLengths`, and CTranslate2's minimum and maximum), and easy-first makes a given number of passes.
+Where weights are random, lengths are forced (`ForcedLengths`, CTranslate2's minimum and maximum), and easy-first
+follows a structure: the plain one in its number of passes, the engine in its rows, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from disco_mt import context
-from disco_mt.bench.sentences import Outcome, Sentence
+from disco_mt.bench.sentences import Outcome, Sentence, narrowed
 from disco_mt.bench.system import System
 from disco_mt.decoding.easy_first import easy_first
 from disco_mt.decoding.length_beam import length_candidates, predict
 from disco_mt.decoding.mask_predict import mask_predict
 from disco_mt.decoding.translation import Hypothesis
 from disco_mt.engine.ctranslate2 import CTranslate2Engine
+from disco_mt.engine.easy_first import Finished, IncrementalEngine
+from disco_mt.engine.schedule import Driven, Structure
+from disco_mt.engine.torch_runtime import TorchRuntime
 from disco_mt.errors import UserError
 from disco_mt.models.base import TranslationModel
 from disco_mt.models.build import build_model
@@ -42,16 +45,16 @@ class Runner(Protocol):
         ...
 
 
-def load_runner(system: System, threads: int, passes: int) -> Runner:
-    """Load the weights; from here on the clock may run. passes: of easy-first where weights are random."""
+def load_runner(system: System, threads: int) -> Runner:
+    """Load the weights; from here on the clock may run."""
     torch.set_num_threads(threads)
     match system.runtime:
         case "ctranslate2":
             return CTranslate2Runner(system, threads)
         case "plain":
-            return PlainRunner(system, passes)
+            return PlainRunner(system)
         case "incremental":
-            raise NotImplementedError
+            return IncrementalRunner(system)
 
 
 class Text:
@@ -127,31 +130,71 @@ class CTranslate2Runner:
 class PlainRunner:
     """The readable decoders: easy-first, mask-predict."""
 
-    def __init__(self, system: System, passes: int) -> None:
-        self.system, self.passes, self.text = system, passes, Text(system)
+    def __init__(self, system: System) -> None:
+        self.system, self.text = system, Text(system)
         self.model = load_model(system)
 
     @torch.inference_mode()
     def translate(self, sentences: Sequence[Sentence]) -> list[Outcome]:
         """One batch, padded."""
-        sources = self.text.ids(sentences)
-        force_lengths(self.model, sentences)
-        hypotheses = self._decode(padded(sources), bool(sentences[0].words))
+        sources, structures = self.text.ids(sentences), structures_of(sentences, self.system.length_beam)
+        if structures:
+            force_lengths(self.model, structures)
+        hypotheses = self._decode(padded(sources), structures)
         return [self._outcome(*both) for both in zip(sources, hypotheses, strict=True)]
 
-    def _decode(self, source: Tensor, driven: bool) -> list[Hypothesis[int]]:
+    def _decode(self, source: Tensor, structures: list[Structure]) -> list[Hypothesis[int]]:
         model, beam = self.model, self.system.length_beam
         if isinstance(model, CMLM):
             return mask_predict(model, source, self.system.iterations, beam)
         assert isinstance(model, DisCo)
-        if driven:
-            return easy_first_passes(model, source, beam, self.passes)
+        if structures:
+            return easy_first_passes(model, source, beam, max(each.passes for each in structures))
         return easy_first(model, source, self.system.iterations, beam)
 
     def _outcome(self, source: Ids, found: Hypothesis[int]) -> Outcome:
         rows = found.steps * sum(map(len, found.candidates))
         text = self.text.text(found.tokens)
         return Outcome(len(found.tokens), found.steps, rows, rows, rows, len(source) + 1, text)
+
+
+class IncrementalRunner:
+    """The engine that skips what cannot matter."""
+
+    def __init__(self, system: System) -> None:
+        self.system, self.text = system, Text(system)
+        self.engine = load_engine(system)
+
+    def translate(self, sentences: Sequence[Sentence]) -> list[Outcome]:
+        """All of them in flight together."""
+        sources, structures = self.text.ids(sentences), structures_of(sentences, self.system.length_beam)
+        schedule = Driven(structures[0]) if structures else None  # a batch has one structure
+        finished = self.engine.decode(
+            sources,
+            iterations=max(self.system.iterations, structures[0].passes if structures else 0),
+            length_beam=self.system.length_beam,
+            batch_tokens=len(sources) * (max(map(len, sources)) + 1),
+            schedule=schedule,
+        )
+        found = sorted(finished, key=lambda each: each.place)
+        return [self._outcome(sources[each.place], each) for each in found]
+
+    def _outcome(self, source: Ids, found: Finished) -> Outcome:
+        words, work = found.hypothesis.tokens, found.work
+        steps, text = found.hypothesis.steps, self.text.text(words)
+        return Outcome(len(words), steps, work.rows, work.keys, work.plain_rows, len(source) + 1, text)
+
+
+def load_engine(system: System) -> IncrementalEngine:
+    """The engine with the runtime of the system's precision."""
+    model = load_model(system)
+    assert isinstance(model, DisCo)
+    return IncrementalEngine(TorchRuntime(model))
+
+
+def structures_of(sentences: Sequence[Sentence], beam: int) -> list[Structure]:
+    """How the decoding of each sentence is driven; none where it is free."""
+    return [narrowed(each.structure, beam) for each in sentences if each.structure is not None]
 
 
 def easy_first_passes(model: DisCo, source: Tensor, beam: int, passes: int) -> list[Hypothesis[int]]:
@@ -175,45 +218,37 @@ def _hypothesis(ids: list[Ids], lengths: list[int], winner: int, passes: int) ->
 
 
 def load_model(system: System) -> TranslationModel:
-    """Trained weights, or random ones that can be told a length."""
+    """Trained weights, or random ones."""
     if system.weights.path:
         return load_weights(read_config(Path(system.weights.path)))
-    model = build_model(system.weights.config).eval()
-    if model.encoder.length is not None:
-        model.encoder.length = ForcedLengths(model.encoder.length)
-    return model
+    return build_model(system.weights.config).eval()
 
 
 class ForcedLengths(LengthPredictor):
-    """Costs what a length predictor costs, but the lengths nearest to `words` are the likeliest."""
+    """Costs what a length predictor costs, but given lengths are the likeliest."""
 
     def __init__(self, real: LengthPredictor) -> None:
         super().__init__(*real.weight.shape)
         self.weight = real.weight
-        self.words = torch.zeros(1, dtype=torch.long)  # (batch,)
+        self.wanted = torch.zeros(1, 1, dtype=torch.long)  # (batch, K) words
 
     def log_probs(self, slot: Tensor) -> Tensor:
-        """As the real one, pulled towards the wanted length."""
+        """As the real one, with the wanted lengths lifted to the top, in their order."""
         found = super().log_probs(slot)
-        words = torch.arange(found.shape[1]) - 1  # a class counts EOS
-        return found - 100.0 * (words - self.words[:, None]).abs()
+        lift = torch.arange(self.wanted.shape[1], 0, -1, dtype=found.dtype).expand(len(found), -1)
+        return found.scatter_add(1, self.wanted + 1, 1000 * lift)  # a class counts EOS
 
 
-def force_lengths(model: TranslationModel, sentences: Sequence[Sentence]) -> None:
+def force_lengths(model: TranslationModel, structures: Sequence[Structure]) -> None:
     """Tell the next batch's lengths to a model of random weights."""
-    if isinstance(model.encoder.length, ForcedLengths):
-        model.encoder.length.words = torch.tensor([sentence.words for sentence in sentences])
+    predictor = model.encoder.length
+    assert predictor is not None
+    if not isinstance(predictor, ForcedLengths):
+        predictor = model.encoder.length = ForcedLengths(predictor)
+    predictor.wanted = torch.tensor([structure.lengths for structure in structures])
 
 
 def padded(sources: list[Ids]) -> Tensor:
     """With EOS: (batch, longest + 1)."""
     width = max(map(len, sources)) + 1
     return torch.tensor([[*ids, EOS, *[PAD] * (width - 1 - len(ids))] for ids in sources])
-
-
-def weight_bytes(runner: Any) -> int:
-    """Size of the weights in memory; 0 where a runtime does not say."""
-    model = getattr(runner, "model", None)
-    if not isinstance(model, TranslationModel):
-        return 0
-    return sum(each.numel() * each.element_size() for each in model.parameters())

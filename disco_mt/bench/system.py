@@ -107,7 +107,12 @@ def systems_of(weights: Weights) -> list[System]:
         case "cmlm":
             return [System(weights, "plain", iterations=passes) for passes in (4, 10)]
         case "disco":
-            return [System(weights, "plain")]
+            fast = [
+                System(weights, "incremental", precision, length_beam=beam)
+                for precision in PRECISIONS
+                for beam in (5, 1)
+            ]
+            return [System(weights, "plain"), *fast]
 
 
 def choose(systems: Sequence[System], only: Sequence[str]) -> list[System]:

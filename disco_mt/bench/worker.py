@@ -85,8 +85,8 @@ class Refused:
 class Worker:
     """One system and its sentences."""
 
-    def __init__(self, system: System | None, sentences: Sequence[Sentence], passes: int) -> None:
-        self.system, self.sentences, self.passes = system, sentences, passes
+    def __init__(self, system: System | None, sentences: Sequence[Sentence]) -> None:
+        self.system, self.sentences = system, sentences
         self.runner: Runner | None = None
         self.libraries, self.loading = resident(), 0.0
 
@@ -112,7 +112,7 @@ class Worker:
         assert self.system is not None
         self.runner = None  # the old one goes first
         forget_peak()
-        self.runner = load_runner(self.system, threads, self.passes)
+        self.runner = load_runner(self.system, threads)
         self.loading = resident_peak()
         forget_peak()
 
@@ -137,9 +137,9 @@ class Worker:
         return [ordered[start : start + size] for start in range(0, len(ordered), size)]
 
 
-def serve(connection: Connection, system: System | None, sentences: Sequence[Sentence], passes: int) -> None:
+def serve(connection: Connection, system: System | None, sentences: Sequence[Sentence]) -> None:
     """The life of the process: until the other end of the pipe is closed."""
-    worker = Worker(system, sentences, passes)
+    worker = Worker(system, sentences)
     while True:
         try:
             request = connection.recv()

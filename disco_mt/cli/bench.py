@@ -56,6 +56,8 @@ class BenchCommand:
     """With --models: their translations, for BLEU."""
     lengths: tuple[int, ...] = (25,)
     """Random weights: tokens of the sentences; several lengths give a table and a curve."""
+    structure: Path | None = None
+    """Random weights: pass structures of easy-first that --record wrote; by default a fixed one."""
     sentences: int = 5
     """Sentences that are translated one at a time (of each length, where weights are random)."""
     repeats: int = 5
@@ -154,7 +156,7 @@ def _inputs(command: BenchCommand) -> Inputs:
     if command.recipe:
         suite = load_suite(command.recipe)
         return suite_inputs(Workspace(suite, command.runs and command.runs / suite.name))
-    return random_inputs(command.size, command.lengths, command.sentences)
+    return random_inputs(command.size, command.lengths, command.sentences, command.structure)
 
 
 def _plan(command: BenchCommand) -> Plan:

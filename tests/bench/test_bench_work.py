@@ -1,0 +1,60 @@
+"""The arithmetic that is counted is the arithmetic that torch does."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from disco_mt.bench.sentences import Outcome
+from disco_mt.bench.work import gflop
+from disco_mt.models.autoregressive import Autoregressive
+from disco_mt.models.build import build_model
+from disco_mt.models.config import ModelConfig, Stack
+from disco_mt.models.disco import DisCo
+
+SOURCE, WORDS = 9, 7
+SIZES = {
+    "width": 32,
+    "encoder": Stack(3, 4, 48),
+    "decoder": Stack(2, 4, 40),
+    "source_vocabulary": 60,
+    "target_vocabulary": 60,
+    "length_classes": 50,
+}
+
+
+def config(kind: str) -> ModelConfig:
+    return ModelConfig(kind=kind, **SIZES)  # type: ignore[arg-type]
+
+
+@torch.no_grad()
+def test_one_pass_of_disco() -> None:
+    model = build_model(config("disco")).eval().requires_grad_(False)
+    assert isinstance(model, DisCo)
+    source, target = torch.full((1, SOURCE), 6), torch.full((1, WORDS + 1), 6)
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        encoded = model.encode(source)
+        hidden = model.decode(target, torch.ones(1, WORDS + 1, WORDS + 1, dtype=torch.bool), encoded)
+        model.best_words(hidden[0])
+    rows = WORDS + 1  # the plain model computes the row of EOS, too
+    outcome = Outcome(WORDS, 1, rows, rows, rows, SOURCE)
+    assert gflop(model.config, outcome) * 1e9 == pytest.approx(counter.get_total_flops())
+
+
+@torch.no_grad()
+def test_the_source_side_of_an_autoregressive_model() -> None:
+    model = build_model(config("autoregressive")).eval().requires_grad_(False)
+    assert isinstance(model, Autoregressive)
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        model.encode(torch.full((1, SOURCE), 6))
+    nothing = Outcome(WORDS, 0, 0, 0, 0, SOURCE)
+    assert gflop(model.config, nothing) * 1e9 == pytest.approx(counter.get_total_flops())
+
+
+def test_fewer_rows_are_less_work() -> None:
+    whole, part = (Outcome(WORDS, 5, rows, rows, 100, SOURCE) for rows in (100, 60))
+    source = gflop(config("disco"), Outcome(WORDS, 5, 0, 0, 100, SOURCE))
+    done = (gflop(config("disco"), each) - source for each in (part, whole))
+    assert next(done) / next(done) == pytest.approx(0.6)
