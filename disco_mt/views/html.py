@@ -17,7 +17,8 @@ from importlib.resources import files
 
 from disco_mt.views.view import TraceView, to_data, visible
 
-MODULES = (
+# Each after what it imports.
+MODULES = ("dom", "passes", "roving", "stage", "candidates", "panel", "controls", "detail", "trace")
     "dom",
     "passes",
     "roving",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from serve_process import Served, serve
+
 from small_model import make_small
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright (extra dev)")
@@ -37,7 +38,7 @@ def served(chromium: object, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture
 def open_page(chromium, served) -> Iterator[object]:
-    """open_page(fragment, width=..., ...) -> a page; at the end, nothing may have gone wrong or gone outside."""
+    """open_page(fragment, width=..., ...) -> a page. At the end, nothing may have failed or gone outside."""
     contexts, wrong = [], []
 
     def make(fragment: str = "", width: int = 1280, height: int = 900, **options: object) -> object:

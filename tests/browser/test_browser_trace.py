@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import trace_example as example
-
 from disco_mt.views import render_html
 
 
