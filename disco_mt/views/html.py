@@ -19,15 +19,6 @@ from disco_mt.views.view import TraceView, to_data, visible
 
 # Each after what it imports.
 MODULES = ("dom", "passes", "roving", "stage", "candidates", "panel", "controls", "detail", "trace")
-    "dom",
-    "passes",
-    "roving",
-    "stage",
-    "panel",
-    "controls",
-    "detail",
-    "trace",
-)  # each after what it imports
 
 
 def render_html(source: str, traces: Sequence[TraceView]) -> str:
