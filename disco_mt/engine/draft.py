@@ -1,0 +1,73 @@
+"""Sentences in flight: every candidate's words so far, and the keys and values that go with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from disco_mt.engine.runtime import Source
+
+
+@dataclass(frozen=True)
+class Draft:
+    """S sentences with K candidates each; tgt is the longest candidate and its EOS."""
+
+    places: Tensor  # (S,) in the caller's list
+    steps: Tensor  # (S,) passes done
+    lengths: Tensor  # (S, K) words
+    words: Tensor  # (S, K, tgt) bool
+    eos: Tensor  # (S, K, tgt) bool
+    tokens: Tensor  # (S, K, tgt)
+    log_probs: Tensor  # (S, K, tgt)
+    visible: Tensor  # (S, K, tgt, tgt) bool, empty where no word is predicted
+    changed: Tensor  # (S, K, tgt) bool: other than one pass ago
+    keys: Tensor  # (2 * layers, S * K, tgt, width) of the tokens, those in `changed` being out of date
+    source: Source
+    rows: Tensor  # (S,) decoder rows computed
+    projected: Tensor  # (S,) tokens whose keys were projected
+
+    @property
+    def beam(self) -> int:
+        """K."""
+        return self.lengths.shape[1]
+
+    def scores(self) -> Tensor:
+        """Average log probability of each candidate. (S, K)."""
+        return (self.log_probs * self.words).sum(dim=2) / self.lengths
+
+    def place_keys(self, where: Tensor, keys: Tensor) -> None:
+        """Put keys and values in place. where: (S, K, tgt); keys: (2 * layers, as many, width)."""
+        flat = self.keys.view(len(self.keys), -1, self.keys.shape[-1])
+        flat.index_copy_(1, where.flatten().nonzero()[:, 0], keys)
+
+    def keep(self, chosen: Tensor) -> Draft:
+        """The chosen sentences (mask), as narrow as their longest candidate."""
+        width = int(self.lengths[chosen].max()) + 1
+        kept: dict[str, Any] = {name: getattr(self, name)[chosen] for name in _BY_SENTENCE}
+        kept |= {name: getattr(self, name)[chosen, :, :width] for name in _BY_PLACE}
+        visible = self.visible[chosen, :, :width, :width]
+        keys = self.keys[:, chosen.repeat_interleave(self.beam), :width]
+        return replace(self, **kept, visible=visible, keys=keys, source=self.source.keep(chosen))
+
+    def join(self, other: Draft) -> Draft:
+        """These sentences, then those."""
+        width = max(self.words.shape[2], other.words.shape[2])
+        one, two = self._widened(width), other._widened(width)
+        names = (*_BY_SENTENCE, *_BY_PLACE, "visible")
+        joined: dict[str, Any] = {name: torch.cat([getattr(one, name), getattr(two, name)]) for name in names}
+        keys = torch.cat([one.keys, two.keys], dim=1)
+        return replace(self, **joined, keys=keys, source=one.source.join(two.source))
+
+    def _widened(self, width: int) -> Draft:
+        more = width - self.words.shape[2]
+        wider: dict[str, Any] = {name: F.pad(getattr(self, name), (0, more)) for name in _BY_PLACE}
+        visible, keys = F.pad(self.visible, (0, more, 0, more)), F.pad(self.keys, (0, 0, 0, more))
+        return replace(self, **wider, visible=visible, keys=keys)
+
+
+_BY_SENTENCE = ("places", "steps", "lengths", "rows", "projected")
+_BY_PLACE = ("words", "eos", "tokens", "log_probs", "changed")

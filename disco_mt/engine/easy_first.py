@@ -1,0 +1,223 @@
+"""Algorithm 1 again, doing only what can matter: the same words, steps and scores as decoding/refinement.py.
+
+Keys and values are contextless and each row's visible set is fixed after the first pass. So a row that sees
+no token that changed in the last pass keeps its prediction (schedule.py), a candidate without a change is
+final for good, and the keys of a token are projected when it changes. Rows that remain are one flat list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from disco_mt import context
+from disco_mt.decoding.translation import Hypothesis
+from disco_mt.engine.draft import Draft
+from disco_mt.engine.runtime import Rows, Runtime, Source
+from disco_mt.engine.schedule import Exact, Schedule
+from disco_mt.special import EOS, MASK, PAD
+
+Order = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(log-probs of the first pass, words, eos) -> who sees whom from the second pass on."""
+
+ORDERS: dict[str, Order] = {
+    "easy-first": lambda log_probs, words, eos: context.by_order(
+        context.easy_first_order(log_probs, words), words, eos
+    ),
+    "left-to-right": lambda log_probs, words, eos: context.left_to_right(words, eos),
+    "right-to-left": lambda log_probs, words, eos: context.right_to_left(words, eos),
+    "all-but-itself": lambda log_probs, words, eos: context.all_but_itself(words, eos),
+}
+"""The strategies whose visible sets stay as they are: for them skipping is exact, cycles or not."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What was computed, and what the plain algorithm would have."""
+
+    sentences: int = 0
+    passes: int = 0
+    rows: int = 0  # decoder rows computed
+    plain_rows: int = 0  # words of all candidates x passes
+    keys: int = 0  # tokens whose keys and values were projected
+
+    def __add__(self, other: Work) -> Work:
+        return Work(
+            self.sentences + other.sentences,
+            self.passes + other.passes,
+            self.rows + other.rows,
+            self.plain_rows + other.plain_rows,
+            self.keys + other.keys,
+        )
+
+
+@dataclass(frozen=True)
+class Finished:
+    """One translated sentence."""
+
+    place: int  # in the list that was given
+    hypothesis: Hypothesis[int]
+    work: Work
+
+
+class IncrementalEngine:
+    """Decodes any number of sentences; `work` adds up over its life."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.work = Work()
+
+    @torch.inference_mode()
+    def decode(
+        self,
+        sentences: Sequence[Sequence[int]],
+        strategy: str = "easy-first",
+        iterations: int = 10,
+        length_beam: int = 5,
+        batch_tokens: int = 1,
+        schedule: Schedule | None = None,
+    ) -> Iterator[Finished]:
+        """Sentences as source ids without EOS; results come as they are finished.
+
+        About `batch_tokens` padded source tokens are in flight; a sentence that is finished makes room for
+        the next. 1: one sentence at a time.
+        """
+        run = _Run(self.runtime, ORDERS[strategy], iterations, length_beam, schedule or Exact())
+        queue = Queue(sentences, batch_tokens)
+        draft: Draft | None = None
+        while draft is not None or queue:
+            places = queue.next(0 if draft is None else len(draft.places))
+            if places:
+                new = run.begin(places, [sentences[place] for place in places])
+                draft = new if draft is None else draft.join(new)
+            else:
+                assert draft is not None  # there is room for the first
+                draft = run.refine(draft)
+            draft, finished = run.leave(draft)
+            for each in finished:
+                self.work += each.work
+                yield each
+
+
+class Queue:
+    """Which sentences are next: long ones first, so that sentences in flight are alike."""
+
+    def __init__(self, sentences: Sequence[Sequence[int]], batch_tokens: int) -> None:
+        self.sizes = [len(sentence) + 1 for sentence in sentences]
+        self.waiting = sorted(
+            range(len(sentences)), key=lambda place: self.sizes[place]
+        )  # taken from the end
+        self.batch_tokens = batch_tokens
+
+    def __len__(self) -> int:
+        return len(self.waiting)
+
+    def next(self, in_flight: int) -> list[int]:
+        """Places of those that begin now; a few at a time at least, since encoding likes company."""
+        if not self.waiting:
+            return []
+        room = max(1, self.batch_tokens // self.sizes[self.waiting[-1]])
+        free = room - in_flight
+        if in_flight and free * 4 < room:
+            return []
+        return [self.waiting.pop() for _ in range(min(free, len(self.waiting)))]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One call's options and the passes themselves."""
+
+    runtime: Runtime
+    order: Order
+    iterations: int
+    beam: int
+    schedule: Schedule
+
+    def begin(self, places: list[int], sentences: list[Sequence[int]]) -> Draft:
+        """Encode, choose lengths, first pass."""
+        source = self.runtime.encode(_padded(sentences))
+        lengths = self.schedule.lengths(source.length_log_probs, self.beam, self.runtime.longest_target)
+        draft = self._blank(places, lengths, source)
+        anchors = self.runtime.target_keys(torch.full((lengths.numel(),), EOS), lengths.flatten())
+        chosen = draft.words.nonzero(as_tuple=True)
+        best = self.runtime.first_pass(_rows(chosen, draft.beam), anchors, source)
+        draft.tokens[chosen], draft.log_probs[chosen] = best.ids, best.log_probs
+        flat = [each.flatten(0, 1) for each in (draft.log_probs, draft.words, draft.eos)]
+        visible = self.order(*flat).view(*draft.words.shape, -1) & draft.words[..., None]
+        draft.place_keys(draft.eos, anchors)
+        return replace(draft, visible=visible, changed=draft.words)
+
+    def _blank(self, places: list[int], lengths: Tensor, source: Source) -> Draft:
+        """Targets before anything is known."""
+        spots = torch.arange(int(lengths.max()) + 1)
+        words, eos = spots < lengths[..., None], spots == lengths[..., None]
+        tokens = torch.full(words.shape, MASK).masked_fill_(eos, EOS).masked_fill_(~words & ~eos, PAD)
+        keys = source.keys.new_zeros(len(source.keys), lengths.numel(), len(spots), source.keys.shape[-1])
+        total = lengths.sum(dim=1)
+        return Draft(
+            *(torch.tensor(places), torch.ones(len(places), dtype=torch.long), lengths, words, eos, tokens),
+            log_probs=torch.zeros(words.shape, dtype=self.runtime.dtype),
+            visible=words[..., None],
+            changed=words,
+            keys=keys,
+            source=source,
+            rows=total,
+            projected=torch.full_like(total, lengths.shape[1]),
+        )
+
+    def refine(self, draft: Draft) -> Draft:
+        """One more pass for every sentence in flight."""
+        moved = draft.changed.nonzero(as_tuple=True)
+        draft.place_keys(draft.changed, self.runtime.target_keys(draft.tokens[moved], moved[2]))
+        stale = self.schedule.stale(draft.steps, draft.visible, draft.changed)
+        chosen = stale.nonzero(as_tuple=True)
+        tokens, log_probs = draft.tokens.clone(), draft.log_probs.clone()
+        if len(chosen[0]):
+            rows, visible = _rows(chosen, draft.beam), draft.visible[chosen]
+            best = self.runtime.predict(rows, visible, draft.keys, draft.source)
+            tokens[chosen], log_probs[chosen] = best.ids, best.log_probs
+        steps = draft.steps + 1
+        return replace(
+            draft,
+            steps=steps,
+            tokens=tokens,
+            log_probs=log_probs,
+            changed=self.schedule.changed(steps, draft.tokens, tokens),
+            rows=draft.rows + stale.sum(dim=(1, 2)),
+            projected=draft.projected + draft.changed.sum(dim=(1, 2)),
+        )
+
+    def leave(self, draft: Draft) -> tuple[Draft | None, list[Finished]]:
+        """Part the sentences that are finished from the others."""
+        scores = draft.scores()
+        winners = scores.argmax(dim=1)  # of equal scores the likelier length
+        unchanged = ~draft.changed.any(dim=-1).gather(1, winners[:, None])[:, 0]
+        done = self.schedule.settled(draft.steps, unchanged) | (draft.steps >= self.iterations)
+        finished = [_finished(draft, s, scores, winners) for s in done.nonzero()[:, 0].tolist()]
+        if not finished:
+            return draft, []
+        return (None if done.all() else draft.keep(~done)), finished
+
+
+def _rows(chosen: tuple[Tensor, ...], beam: int) -> Rows:
+    sentences, candidates, places = chosen
+    return Rows(places, sentences * beam + candidates, sentences)
+
+
+def _finished(draft: Draft, s: int, scores: Tensor, winners: Tensor) -> Finished:
+    """Sentence s as a hypothesis."""
+    lengths, k, steps = draft.lengths[s].tolist(), int(winners[s]), int(draft.steps[s])
+    rows = zip(draft.tokens[s].tolist(), lengths, strict=True)
+    finals = tuple(tuple(row[:length]) for row, length in rows)
+    probabilities = tuple(draft.log_probs[s, k, : lengths[k]].exp().tolist())
+    hypothesis = Hypothesis(finals[k], probabilities, float(scores[s, k]), steps, candidates=finals)
+    work = Work(1, steps, int(draft.rows[s]), steps * sum(lengths), int(draft.projected[s]))
+    return Finished(int(draft.places[s]), hypothesis, work)
+
+
+def _padded(sentences: list[Sequence[int]]) -> Tensor:
+    width = max(map(len, sentences)) + 1
+    return torch.tensor([[*ids, EOS, *[PAD] * (width - len(ids) - 1)] for ids in sentences])

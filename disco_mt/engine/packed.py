@@ -1,0 +1,148 @@
+"""A DisCo model's weights as fast runtimes want them: products without transposition, what can be one is one.
+
+A matrix is (in, out) and contiguous. Since keys and values are contextless, those of all decoder layers come
+from one product; those of the source, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from disco_mt.models.config import ModelConfig
+from disco_mt.models.disco import DisCo
+from disco_mt.models.layers import Attention, DecoderLayer, EncoderLayer, FeedForward, LayerNorm, Residual
+
+
+class Linear(NamedTuple):
+    """x @ weight + bias. weight: (in, out)."""
+
+    weight: Tensor
+    bias: Tensor
+
+
+class Norm(NamedTuple):
+    """LayerNorm's gain and shift, (width,) each."""
+
+    weight: Tensor
+    bias: Tensor
+
+
+class AttentionWeights(NamedTuple):
+    """One attention block and its frame's LayerNorm. `query` of an encoder makes keys and values, too."""
+
+    query: Linear
+    out: Linear
+    norm: Norm
+
+
+class FeedForwardWeights(NamedTuple):
+    """One feed-forward block and the LayerNorm of its frame."""
+
+    up: Linear
+    down: Linear
+    norm: Norm
+
+
+class EncoderLayerWeights(NamedTuple):
+    """One encoder layer; queries, keys and values are one product."""
+
+    attention: AttentionWeights
+    feed_forward: FeedForwardWeights
+
+
+class DecoderLayerWeights(NamedTuple):
+    """One decoder layer, keys and values apart."""
+
+    attention: AttentionWeights
+    cross: AttentionWeights
+    feed_forward: FeedForwardWeights
+
+
+@dataclass(frozen=True)
+class PackedDisCo:
+    """All weights of a DisCo model."""
+
+    config: ModelConfig
+    source_words: Tensor  # (vocabulary, width)
+    source_positions: Tensor  # (longest, width)
+    lengths: Tensor  # (classes, width); row 0 is the slot in front of the source
+    encoder: tuple[EncoderLayerWeights, ...]
+    encoder_norm: Norm | None  # of pre-norm stacks
+    source_keys: Linear  # (width, 2 * layers * width): keys and values of the source, layer by layer
+    words: Tensor  # (vocabulary, width)
+    positions: Tensor  # (longest, width)
+    target_keys: Linear  # (width, 2 * layers * width): contextless keys and values, layer by layer
+    decoder: tuple[DecoderLayerWeights, ...]
+    decoder_norm: Norm | None
+    output: Tensor  # (width, vocabulary)
+
+    @property
+    def layers(self) -> int:
+        """Decoder layers."""
+        return len(self.decoder)
+
+
+@torch.no_grad()
+def pack(model: DisCo) -> PackedDisCo:
+    """Copies of a model's weights, in its own number format."""
+    encoder, layers = model.encoder, model.decoder_layers
+    if encoder.length is None:
+        raise TypeError("this model has no length predictor")
+    return PackedDisCo(
+        config=model.config,
+        source_words=encoder.words.weight.detach(),
+        source_positions=encoder.positions.weight.detach(),
+        lengths=encoder.length.weight.detach(),
+        encoder=tuple(_encoder_layer(layer) for layer in encoder.layers if isinstance(layer, EncoderLayer)),
+        encoder_norm=_last_norm(encoder.norm),
+        source_keys=_linear(*(layer.cross_attention.key_value for layer in layers)),
+        words=model.words.weight.detach(),
+        positions=model.positions.weight.detach(),
+        target_keys=_linear(*(layer.self_attention.key_value for layer in layers)),
+        decoder=tuple(_decoder_layer(layer) for layer in layers),
+        decoder_norm=_last_norm(model.norm),
+        output=model.output.weight.detach().T.contiguous(),
+    )
+
+
+def _linear(*parts: nn.Linear) -> Linear:
+    """One product of several."""
+    weight = torch.cat([part.weight.detach() for part in parts])
+    return Linear(weight.T.contiguous(), torch.cat([part.bias.detach() for part in parts]))
+
+
+def _norm(frame: Residual) -> Norm:
+    return Norm(frame.norm.weight.detach(), frame.norm.bias.detach())
+
+
+def _last_norm(norm: nn.Module) -> Norm | None:
+    return Norm(norm.weight.detach(), norm.bias.detach()) if isinstance(norm, LayerNorm) else None
+
+
+def _attention(block: Attention, frame: Residual) -> AttentionWeights:
+    return AttentionWeights(_linear(block.query), _linear(block.out), _norm(frame))
+
+
+def _feed_forward(block: FeedForward, frame: Residual) -> FeedForwardWeights:
+    return FeedForwardWeights(_linear(block.up), _linear(block.down), _norm(frame))
+
+
+def _encoder_layer(layer: EncoderLayer) -> EncoderLayerWeights:
+    block = layer.attention
+    every = _linear(block.query, block.key_value)
+    return EncoderLayerWeights(
+        AttentionWeights(every, _linear(block.out), _norm(layer.attention_frame)),
+        _feed_forward(layer.feed_forward, layer.feed_forward_frame),
+    )
+
+
+def _decoder_layer(layer: DecoderLayer) -> DecoderLayerWeights:
+    return DecoderLayerWeights(
+        _attention(layer.self_attention, layer.self_frame),
+        _attention(layer.cross_attention, layer.cross_frame),
+        _feed_forward(layer.feed_forward, layer.feed_forward_frame),
+    )

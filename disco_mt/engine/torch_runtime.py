@@ -1,0 +1,160 @@
+"""The engine's arithmetic in torch, in the model's own number format (float32; float64 in proofs)."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from disco_mt.engine.best_words import OutputTable
+from disco_mt.engine.groups import Groups
+from disco_mt.engine.packed import AttentionWeights, FeedForwardWeights, Linear, Norm, pack
+from disco_mt.engine.runtime import Rows, Source
+from disco_mt.models.base import BestWords
+from disco_mt.models.disco import DisCo
+from disco_mt.models.layers import LayerNorm
+from disco_mt.special import PAD
+
+_EPS = LayerNorm(1).eps
+
+
+class TorchRuntime:
+    """Flat rows through packed weights."""
+
+    def __init__(self, model: DisCo) -> None:
+        self.weights = pack(model)
+        self.config = model.config
+        self.dtype = self.weights.words.dtype
+        self.longest_target = model.config.longest_target
+        self.pre = model.config.norm == "pre"
+        self.activation = F.gelu if model.config.activation == "gelu" else F.relu
+        self.output = OutputTable(self.weights.output)
+        self.first_queries = self._first_queries()
+
+    def _first_queries(self) -> Tensor:
+        """Queries of the first layer: they come from the position alone. (longest, width)."""
+        block = self.weights.decoder[0].attention
+        return _linear(self._enter(self.weights.positions, block.norm), block.query)
+
+    def encode(self, source: Tensor) -> Source:
+        """See Runtime."""
+        weights, real = self.weights, source != PAD
+        x = F.embedding(source, weights.source_words) + weights.source_positions[: source.shape[1]]
+        slot = weights.lengths[0].expand(len(x), 1, -1)
+        x = torch.cat([slot, x], dim=1)
+        mask = None if real.all() else F.pad(real, (1, 0), value=True)[:, None, None]
+        for layer in weights.encoder:
+            x = self._encoder_attention(x, layer.attention, mask)
+            x = self._feed_forward(x, layer.feed_forward)
+        x = _last(x, weights.encoder_norm)
+        keys = _linear(x[:, 1:], weights.source_keys)
+        return Source(self._by_layer(keys), real, length_log_probs(x[:, 0], weights.lengths))
+
+    def target_keys(self, tokens: Tensor, places: Tensor) -> Tensor:
+        """See Runtime."""
+        embedded = self.weights.words[tokens] + self.weights.positions[places]
+        return self._by_layer(_linear(embedded, self.weights.target_keys))
+
+    def first_pass(self, rows: Rows, anchors: Tensor, source: Source) -> BestWords:
+        """See Runtime."""
+        h = self.weights.positions[rows.places]
+        cross, mask = Groups.of(rows.sentences, len(source.visible)), _source_mask(source)
+        for number, layer in enumerate(self.weights.decoder):
+            out = _linear(anchors[2 * number + 1], layer.attention.out)  # one row a candidate
+            h = self._leave(h, out[rows.candidates], layer.attention.norm)
+            h = self._cross(h, layer.cross, source.keys[2 * number : 2 * number + 2], cross, mask)
+            h = self._feed_forward(h, layer.feed_forward)
+        return self.output.best(_last(h, self.weights.decoder_norm))
+
+    def predict(self, rows: Rows, visible: Tensor, keys: Tensor, source: Source) -> BestWords:
+        """See Runtime."""
+        h = self.weights.positions[rows.places]
+        mine = Groups.of(rows.candidates, keys.shape[1])
+        cross, cross_mask = Groups.of(rows.sentences, len(source.visible)), _source_mask(source)
+        hidden = torch.zeros(visible.shape, dtype=self.dtype).masked_fill_(~visible, -torch.inf)
+        mask = mine.padded(hidden)[:, None]
+        for number, layer in enumerate(self.weights.decoder):
+            pair = slice(2 * number, 2 * number + 2)
+            block = layer.attention
+            first = number == 0
+            query = self.first_queries[rows.places] if first else self._query(h, block)
+            h = self._leave(h, _linear(self._attend(query, keys[pair], mine, mask), block.out), block.norm)
+            h = self._cross(h, layer.cross, source.keys[pair], cross, cross_mask)
+            h = self._feed_forward(h, layer.feed_forward)
+        return self.output.best(_last(h, self.weights.decoder_norm))
+
+    def _encoder_attention(self, x: Tensor, block: AttentionWeights, mask: Tensor | None) -> Tensor:
+        query, key, value = _linear(self._enter(x, block.norm), block.query).chunk(3, dim=-1)
+        heads = self.config.encoder.heads
+        mixed = F.scaled_dot_product_attention(
+            _split(query, heads), _split(key, heads), _split(value, heads), attn_mask=mask
+        )
+        return self._leave(x, _linear(_merge(mixed), block.out), block.norm)
+
+    def _cross(
+        self, h: Tensor, block: AttentionWeights, keys: Tensor, groups: Groups, mask: Tensor | None
+    ) -> Tensor:
+        mixed = self._attend(self._query(h, block), keys, groups, mask)
+        return self._leave(h, _linear(mixed, block.out), block.norm)
+
+    def _query(self, h: Tensor, block: AttentionWeights) -> Tensor:
+        return _linear(self._enter(h, block.norm), block.query)
+
+    def _attend(self, query: Tensor, keys: Tensor, groups: Groups, mask: Tensor | None) -> Tensor:
+        """query: (rows, width); keys: (2, groups, length, width); mask: (groups, 1, widest or 1, length)."""
+        heads = self.config.decoder.heads
+        mixed = F.scaled_dot_product_attention(
+            _split(groups.padded(query), heads),
+            _split(keys[0], heads),
+            _split(keys[1], heads),
+            attn_mask=mask,
+        )
+        return groups.flat(_merge(mixed))
+
+    def _feed_forward(self, x: Tensor, block: FeedForwardWeights) -> Tensor:
+        inside = self.activation(_linear(self._enter(x, block.norm), block.up))
+        return self._leave(x, _linear(inside, block.down), block.norm)
+
+    def _enter(self, x: Tensor, norm: Norm) -> Tensor:
+        return _normed(x, norm) if self.pre else x
+
+    def _leave(self, x: Tensor, out: Tensor, norm: Norm) -> Tensor:
+        out.add_(x)
+        return out if self.pre else _normed(out, norm)
+
+    def _by_layer(self, keys: Tensor) -> Tensor:
+        """(..., 2 * layers * width) -> (2 * layers, ..., width)."""
+        return keys.view(*keys.shape[:-1], 2 * self.weights.layers, -1).movedim(-2, 0)
+
+
+def length_log_probs(slot: Tensor, table: Tensor) -> Tensor:
+    """The length predictor: slot (sentences, width) -> (sentences, classes)."""
+    scores = slot @ table.T
+    scores[:, 0] = -torch.inf  # no target is without tokens
+    return scores.log_softmax(dim=1)
+
+
+def _linear(x: Tensor, linear: Linear) -> Tensor:
+    flat = x.reshape(-1, x.shape[-1])
+    return torch.addmm(linear.bias, flat, linear.weight).view(*x.shape[:-1], -1)
+
+
+def _normed(x: Tensor, norm: Norm) -> Tensor:
+    return F.layer_norm(x, (x.shape[-1],), norm.weight, norm.bias, _EPS)
+
+
+def _last(x: Tensor, norm: Norm | None) -> Tensor:
+    return x if norm is None else _normed(x, norm)
+
+
+def _split(x: Tensor, heads: int) -> Tensor:
+    return x.view(*x.shape[:2], heads, -1).transpose(1, 2)  # (groups, heads, length, width / heads)
+
+
+def _merge(x: Tensor) -> Tensor:
+    return x.transpose(1, 2).flatten(2)
+
+
+def _source_mask(source: Source) -> Tensor | None:
+    """(sentences, 1, 1, src), or None where there is no padding."""
+    return None if source.visible.all() else source.visible[:, None, None]
