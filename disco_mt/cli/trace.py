@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
@@ -12,11 +13,13 @@ import tyro
 from rich.console import Console
 
 from disco_mt.cli.common import call, input_lines, use_threads, writing
+from disco_mt.cli.translate import pins_for_one_text
 from disco_mt.decoding.strategies import STRATEGIES, DecodingOptions, strategy_for
 from disco_mt.decoding.translation import Trace
 from disco_mt.errors import UserError
 from disco_mt.files import refuse_existing, write_text
 from disco_mt.text.lines import well_formed
+from disco_mt.text.pins import Pin
 from disco_mt.text.sentences import split_sentences
 from disco_mt.text.tokenizer import Tokenizer
 from disco_mt.translator import DEFAULT_MODEL, Translator
@@ -33,6 +36,7 @@ def trace(
     strategies: tuple[str, ...] = (),
     iterations: int = 5,
     length_beam: int = 5,
+    pin: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
     position: int | None = None,
     candidate: int | None = None,
     html: Path | None = None,
@@ -53,6 +57,8 @@ def trace(
         strategies: What to compare. Default: easy-first and mask-predict, as far as the model has them.
         iterations: T: the most passes of easy-first, the number of passes of mask-predict.
         length_beam: K: how many lengths are tried.
+        pin: A word or phrase that the translation must contain, anywhere ("Haus") or from a token on ("das
+            Haus@2", counted from 0); may be given several times.
         position: A word, counted from 0; the words that it observed are highlighted.
         candidate: Length candidate to show in the terminal; 0 is the likeliest length. Default: the winner.
         html: Page to write, with all passes of all candidates; one file, nothing to download.
@@ -69,7 +75,8 @@ def trace(
     chosen = _strategies(translator.model.config.kind, strategies)
     sentence = _one_sentence(text, translator.text.source)
     options = DecodingOptions(iterations=iterations, length_beam=length_beam)
-    views = [trace_view(translator, sentence, replace(options, strategy=name)) for name in chosen]
+    (pins,) = pins_for_one_text(pin, 1)
+    views = [trace_view(translator, sentence, replace(options, strategy=name), pins) for name in chosen]
     for view in views:
         words_by_pass(view, candidate, position)  # refuses what does not exist, before anything is written
     page = render_html(sentence, views) if html else ""
@@ -90,15 +97,17 @@ def main(arguments: list[str]) -> int:
     return call(trace, "trace", arguments)
 
 
-def trace_view(translator: Translator, sentence: str, options: DecodingOptions) -> TraceView:
+def trace_view(
+    translator: Translator, sentence: str, options: DecodingOptions, pins: Sequence[Pin] = ()
+) -> TraceView:
     """Translate a sentence with a trace, and once more without: the time shown is that of translating."""
-    found = translator.translate([sentence], **asdict(options), long="refuse", trace=True)[0]
+    found = translator.translate([sentence], **asdict(options), long="refuse", trace=True, pinned=[pins])[0]
     if found.refused:
         raise UserError(f"this sentence cannot be traced: {found.refused}")
     if found.trace is None:
         raise UserError(f"there is nothing to trace in {sentence[:50]!r}; give a sentence")
     started = time.perf_counter()
-    translator.translate([sentence], **asdict(options))
+    translator.translate([sentence], **asdict(options), pinned=[pins])
     milliseconds = 1000 * (time.perf_counter() - started)
     pieces = _pieces(found.trace, translator.text.target)
     return TraceView(options.strategy, found.trace, found.text, found.steps, pieces, milliseconds)

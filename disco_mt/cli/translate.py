@@ -11,12 +11,15 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from disco_mt.cli.common import call, input_lines, use_threads, write_lines
+from disco_mt.decoding.pins import TokenPin
 from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.decoding.translation import Trace, Translation
 from disco_mt.errors import UserError
 from disco_mt.files import refuse_existing
 from disco_mt.progress import stage
 from disco_mt.text.lines import well_formed
+from disco_mt.text.pins import Pin
+from disco_mt.text.tokenizer import Tokenizer
 from disco_mt.translator import BATCH_TOKENS, DEFAULT_MODEL, Translator
 
 
@@ -31,6 +34,7 @@ def translate(
     long: Literal["split", "refuse"] = "split",
     tokens: bool = False,
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
+    pin: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
     batch_tokens: int = BATCH_TOKENS,
     device: str = "cpu",
     threads: int = 0,
@@ -44,6 +48,8 @@ def translate(
 
     disco translate --strategy mask-predict --iterations 4 < news.en
 
+    disco translate "How long have you lived here?" --pin "wohnst" --pin "Wie lange@0"
+
     Args:
         text: Texts to translate; without any, lines are read from --input or standard input.
         model: A shipped model, a model directory, or the id of a model on the hub.
@@ -56,6 +62,9 @@ def translate(
         tokens: Lines are subword tokens separated by spaces, in and out.
         json_: One JSON object a line: text, tokens, probabilities, score, steps; with --tokens also the
             lengths tried and every pass.
+        pin: A word or phrase that the translation must contain; may be given several times, for one text.
+            "Haus": anywhere; "das Haus@2": its first token is token 2, counted from 0; "Haus@1:2": of
+            sentence 1, where the text is split; a text that itself ends in @2 takes one more @.
         batch_tokens: Padded source tokens that are decoded together; 1 is one sentence at a time.
         device: cpu, cuda or mps.
         threads: Threads to use; 0 leaves the choice to torch.
@@ -68,9 +77,13 @@ def translate(
     use_threads(threads)
     translator = Translator.from_pretrained(model, device, rescore_with)
     lines = [well_formed(each) for each in text] if text else input_lines(input_)
+    pinned = pins_for_one_text(pin, len(lines))
     if tokens:
         ids = [translator.text.source.ids(line.split()) for line in lines]
-        results = translator.translate_ids(ids, decoding, json_, batch_tokens)
+        pins = [[_as_tokens(each, translator.text.target) for each in given] for given in pinned]
+        results = translator.translate_ids(
+            ids, decoding, json_, batch_tokens, pinned=[tuple(each) for each in pins]
+        )
     else:
         with stage("translating", len(lines), quiet or bool(text)) as advance:
             results = translator.translate(
@@ -80,14 +93,27 @@ def translate(
                 long=long,
                 batch_tokens=batch_tokens,
                 progress=advance,
+                pinned=pinned,
             )
     write_lines(_rendered(lines, results, tokens, json_), output)
-    return _report_refused(results, "" if tokens else "; use --long split")
+    return _report_refused(results, "; use --long split" if long == "refuse" and not pin else "")
 
 
 def main(arguments: list[str]) -> int:
     """The verb."""
     return call(translate, "translate", arguments)
+
+
+def pins_for_one_text(typed: tuple[str, ...], texts: int) -> list[list[Pin]]:
+    """The pins of each text: there are none, or there is one text."""
+    if typed and texts != 1:
+        raise UserError(f"--pin is for one text, but there are {texts}; translate them one by one")
+    return [[Pin.parse(well_formed(each)) for each in typed] for _ in range(texts)]
+
+
+def _as_tokens(pin: Pin, target: Tokenizer) -> TokenPin:
+    """With --tokens, a pin is written as tokens, too: it is taken as it is."""
+    return TokenPin(tuple(target.ids(pin.text.split())), pin.at, closed=False)
 
 
 def _rendered(lines: list[str], results: list[Translation], tokens: bool, as_json: bool) -> list[str]:
@@ -107,6 +133,8 @@ def as_dict(line: str, found: Translation) -> dict[str, Any]:
         "score": found.score,
         "steps": found.steps,
     }
+    if found.pinned:
+        shown["pinned"] = found.pinned
     if found.refused:
         shown["refused"] = found.refused
     if found.parts:

@@ -44,7 +44,9 @@ def lengths_for(pinned: Pinned, log_probs: Tensor, beam: int, longest: int) -> t
     is tried only where it is the likeliest (the whole sentence is pinned), or where too few others are left.
     log_probs: (batch, classes), a class being words + EOS.
     """
-    (size,) = {beam_for(pins, beam, longest) for pins in pinned.sentences}
+    sizes = {beam_for(pins, beam, longest) for pins in pinned.sentences}
+    if len(sizes) > 1:
+        raise ValueError(f"sentences that are decoded together must have as many lengths, found {sizes}")
     allowed = log_probs[:, 2 : longest + 2]  # (batch, longest): of 1, 2, ... words
     words = torch.arange(1, longest + 1, device=allowed.device)
     least, filled = (
@@ -54,7 +56,7 @@ def lengths_for(pinned: Pinned, log_probs: Tensor, beam: int, longest: int) -> t
     key = allowed.masked_fill(words < least, -torch.inf)
     likeliest = words == key.argmax(dim=1, keepdim=True) + 1
     key = key.masked_fill((words == filled) & ~likeliest, torch.finfo(key.dtype).min)
-    chosen = key.sort(dim=1, descending=True, stable=True).indices[:, :size]
+    chosen = key.sort(dim=1, descending=True, stable=True).indices[:, : min(sizes)]
     return chosen + 1, allowed.gather(1, chosen)
 
 
