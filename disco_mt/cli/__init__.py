@@ -24,6 +24,7 @@ VERBS = {
     "evaluate": "score a model: BLEU, chrF, steps",
     "bench": "time models and engines side by side: CTranslate2, DisCo, CMLM",
     "experiment": "a table or figure of the paper: ours beside its own",
+    "serve": "an HTTP API and a page in front of models",
     "trace": "a translation pass by pass: in the terminal, as a page, as a picture",
     "recipe": "whole experiments, from the data to the scores: list, show, run",
     "export": "a model for another engine: ctranslate2",

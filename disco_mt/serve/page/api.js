@@ -1,7 +1,7 @@
 /* The server: POST v1/translate and GET v1/models. Errors come back as something a reader can use. */
 
 export class Trouble extends Error {
-  /* `again`: seconds after which to try again by itself; `kind`: "key", "pin", "text" or "". */
+  /* `again`: seconds after which to try again by itself; `kind`: "key", "long" or "". */
   constructor(message, { again = null, kind = "" } = {}) {
     super(message);
     this.again = again;
@@ -16,16 +16,33 @@ export async function listModels(signal) {
   return (await call("v1/models", undefined, signal)).models;
 }
 
-/* One text with one strategy -> its sentences, each with the trace that the view shows. */
+/* One text with one strategy -> {text, milliseconds, sentences: [{source, trace}]}. */
 export async function translate(state, strategy, pins, signal) {
-  const started = performance.now();
   const body = {
-    text: state.text, strategy, iterations: state.iterations, length_beam: state.lengthBeam, trace: true,
+    text: state.text, strategy, iterations: state.iterations, length_beam: state.lengthBeam,
     pinned: pins.map(({ text, at, sentence }) => ({ text, at, sentence })),
     ...(state.model ? { model: state.model } : {}),
   };
-  const answer = await call("v1/translate", body, signal);
-  return { ...answer.translations[0], roundTrip: performance.now() - started };
+  const answer = await call("v1/translate", { ...body, trace: true }, signal).catch((error) => {
+    if (error.kind !== "long") throw error;
+    return call("v1/translate", body, signal);            // more text is taken where no passes are wanted
+  });
+  const { text, sentences } = answer.translations[0];
+  const { milliseconds } = answer;
+  return { text, milliseconds, sentences: sentences.map((sentence) => ({
+    source: sentence.source,
+    watched: Boolean(sentence.trace),
+    trace: { ...(sentence.trace ?? unwatched(sentence, answer.strategy)), milliseconds: sentences.length > 1 ? null : milliseconds },
+  })) };
+}
+
+/* A translation whose passes are not known, as a trace of one pass. */
+function unwatched({ text, steps, pieces, probabilities, pinned, score }, strategy) {
+  const pass = {
+    words: pieces.map((piece) => piece.trim() || "␣"), spaces: pieces.map((piece) => piece.startsWith(" ")),
+    probabilities, observed: null, predicted: pieces.map(() => true), pinned, score,
+  };
+  return { strategy, text, direction: "auto", steps, lengths: [], lengthLogProbabilities: [], winners: [0], passes: [[pass]] };
 }
 
 async function call(path, body, signal) {
@@ -45,9 +62,9 @@ async function call(path, body, signal) {
 function trouble(answer, said) {
   const wait = Number(answer.headers.get("Retry-After")) || 2;
   switch (answer.status) {
-    case 401: case 403: return new Trouble("This server asks for a key.", { kind: "key" });
-    case 413: return new Trouble("This text is too long for the server. A few paragraphs at a time work well.", { kind: "text" });
-    case 422: case 400: return new Trouble(reason(said), { kind: "pin" });
+    case 401: return new Trouble("This server asks for a key.", { kind: "key" });
+    case 413: return new Trouble("This text is too long for the server. A few pages at a time work well.", { kind: "long" });
+    case 400: case 422: return new Trouble(capital(said.error ?? "the server did not understand this"));
     case 429: return new Trouble("Many people are translating right now.", { again: wait });
     case 503: return new Trouble("The server is starting or restarting.", { again: wait });
     case 504: return new Trouble("This took longer than the server allows. A shorter text or fewer passes may help.");
@@ -55,8 +72,6 @@ function trouble(answer, said) {
   }
 }
 
-function reason(said) {
-  const detail = said.error?.message ?? said.error ?? said.detail;
-  if (typeof detail === "string") return detail;
-  return Array.isArray(detail) && detail[0]?.msg ? detail[0].msg : "The server did not understand this.";
+function capital(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1) + ".";
 }

@@ -18,12 +18,18 @@ const popover = new Popover();
 const notice = new Notice($("notice"), () => refresh(), useKey);
 let state = fromFragment(location.hash);
 let models = [];
+let model = null;           // the one in use
 let timer = null;
 let running = null;         // the request under way: a newer one ends it
 
 /* Asking the server */
 
-const strategies = () => (state.strategy === "both" ? ["easy-first", "mask-predict"] : [state.strategy]);
+/* What was chosen, as far as the model can do it. */
+function strategies() {
+  const wanted = state.strategy === "both" ? ["easy-first", "mask-predict"] : [state.strategy];
+  const fitting = wanted.filter((name) => model?.strategies.includes(name) ?? true);
+  return fitting.length ? fitting : [""];
+}
 
 async function refresh(pins = state.pins) {
   clearTimeout(timer);
@@ -63,9 +69,10 @@ async function ask(pins, signal) {
 function showResults(results) {
   notice.clear();
   story.text = state.text;
+  story.translated = results[0].text;
   story.show(results);
   $("empty").hidden = true;
-  $("story").hidden = false;
+  $("story").hidden = !results[0].sentences.some((sentence) => sentence.watched);
   $("facts").textContent = facts(results[0]);
   $("copy").hidden = false;
   $("live").textContent = `Translation: ${results[0].text}`;
@@ -73,10 +80,10 @@ function showResults(results) {
   remember();
 }
 
-function facts({ sentences, roundTrip }) {
+function facts({ sentences, milliseconds }) {
   const steps = sentences.reduce((sum, sentence) => sum + sentence.trace.steps, 0);
   const several = sentences.length > 1 ? `${plural(sentences.length, "sentence")} · ` : "";
-  return `${several}${plural(steps, "step")} · ${Math.round(roundTrip)} ms`;
+  return `${several}${plural(steps, "step")} · ${Math.round(milliseconds)} ms`;
 }
 
 function showEmpty() {
@@ -187,9 +194,9 @@ function showState() {
 
 async function showModels() {
   models = await listModels();
-  $("model").replaceChildren(...models.map((model) => new Option(`${named(model.source)} → ${named(model.target)}`, model.name)));
+  $("model").replaceChildren(...models.map((each) => new Option(`${named(each.source)} → ${named(each.target)}`, each.name)));
   $("model").parentElement.hidden = models.length < 2;
-  useModel(models.find((model) => model.name === state.model) ?? models[0]);
+  useModel(state.model);
 }
 
 /* "de" -> "German" */
@@ -197,18 +204,22 @@ function named(language) {
   try {
     return new Intl.DisplayNames(["en"], { type: "language" }).of(language);
   } catch {
-    return language || "your text";
+    return language || "Text";          // a model that does not say
   }
 }
 
-function useModel(model) {
-  if (!model) return;
+function useModel(name) {
+  model = models.find((each) => each.name === name) ?? models[0];
   state.model = models[0] === model ? "" : model.name;
   $("model").value = model.name;
   source.lang = model.source;
   $("translation").lang = model.target;
   $("source-label").textContent = named(model.source);
   $("target-label").textContent = named(model.target);
+  for (const choice of settings.elements.strategy) {
+    choice.disabled = !(choice.value === "both" ? ["easy-first", "mask-predict"] : [choice.value])
+      .every((each) => model.strategies.includes(each));
+  }
   const examples = EXAMPLES[model.source] ?? [];
   $("examples").replaceChildren(...examples.map((text) =>
     append(element("li"), button("example", text, "", () => setText(text)))));
@@ -218,10 +229,10 @@ source.addEventListener("input", typed);
 settings.addEventListener("change", changeSettings);
 settings.addEventListener("submit", (event) => event.preventDefault());
 $("clear").addEventListener("click", () => setText(""));
-$("copy").addEventListener("click", () => copy($("copy"), story.cards.map((card) => card.panels[0].trace.text).join(" ")));
+$("copy").addEventListener("click", () => copy($("copy"), story.translated));
 $("share").addEventListener("click", () => { remember(); copy($("share"), location.href); });
 $("model").addEventListener("change", () => {
-  useModel(models.find((model) => model.name === $("model").value));
+  useModel($("model").value);
   refresh();
 });
 addEventListener("hashchange", () => { state = fromFragment(location.hash); showState(); refresh(); });

@@ -1,0 +1,87 @@
+"""/docs: the OpenAPI description as a plain page. No script, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from html import escape
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi.responses import HTMLResponse
+
+STYLE = """
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
+body { max-width: 56rem; margin: 2rem auto; padding: 0 1rem; }
+h2 { margin-top: 2.5rem; border-top: 1px solid #8886; padding-top: 1rem; }
+code, pre { font: 0.875rem/1.45 ui-monospace, monospace; }
+pre { overflow-x: auto; padding: 0.75rem; background: #8881; border-radius: 0.375rem; }
+table { border-collapse: collapse; width: 100%; }
+td, th { text-align: left; padding: 0.25rem 0.75rem 0.25rem 0; vertical-align: top; }
+.method { font-weight: 700; margin-right: 0.5rem; }
+"""
+_DIGEST = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+POLICY = f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; frame-ancestors 'none'"
+
+
+def docs_routes(app: FastAPI) -> APIRouter:
+    """GET /docs."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/docs")
+    async def docs() -> HTMLResponse:
+        headers = {"Content-Security-Policy": POLICY, "Cache-Control": "no-cache"}
+        return HTMLResponse(render(app.openapi()), headers=headers)
+
+    return router
+
+
+def render(description: dict[str, Any]) -> str:
+    """The whole page."""
+    info, schemas = description["info"], description.get("components", {}).get("schemas", {})
+    operations = "".join(
+        _operation(path, method, operation)
+        for path, methods in description["paths"].items()
+        for method, operation in methods.items()
+    )
+    shapes = "".join(
+        f"<h3 id='{escape(name)}'>{escape(name)}</h3>{_shape(shape)}" for name, shape in schemas.items()
+    )
+    title = f"{escape(info['title'])} {escape(info['version'])}: API"
+    return (
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title>"
+        f"<meta name=viewport content='width=device-width'><style>{STYLE}</style>"
+        f"<h1>{title}</h1><p>{escape(info.get('summary', ''))} "
+        f"For machines: <a href='openapi.json'>openapi.json</a>.</p>{operations}<h2>Shapes</h2>{shapes}"
+    )
+
+
+def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
+    bodies = operation.get("requestBody", {}).get("content", {})
+    request = "".join(
+        f"<li><code>{escape(kind)}</code>: {_named(body)}</li>" for kind, body in bodies.items()
+    )
+    answers = "".join(
+        f"<tr><td><code>{escape(str(status))}</code><td>{escape(answer.get('description', ''))}"
+        f"<td>{', '.join(_named(body) for body in answer.get('content', {}).values())}"
+        for status, answer in sorted(operation["responses"].items())
+    )
+    return (
+        f"<h2><span class=method>{method.upper()}</span><code>{escape(path)}</code></h2>"
+        f"<p>{escape(operation.get('description', ''))}</p>"
+        + (f"<p>Body</p><ul>{request}</ul>" if request else "")
+        + f"<table><tr><th>Status<th>When<th>Body{answers}</table>"
+    )
+
+
+def _named(body: dict[str, Any]) -> str:
+    """A link to a shape, or what it is called."""
+    schema = body.get("schema", {})
+    name = schema.get("$ref", "").rpartition("/")[2]
+    return f"<a href='#{escape(name)}'>{escape(name)}</a>" if name else escape(str(schema.get("title", "")))
+
+
+def _shape(shape: dict[str, Any]) -> str:
+    fields = json.dumps(shape.get("properties", {}), indent=1)
+    return f"<p>{escape(shape.get('description', ''))}</p><pre>{escape(fields)}</pre>"

@@ -1,0 +1,245 @@
+"""LibreTranslate's API, so that its many clients work unchanged.
+
+https://docs.libretranslate.com. Bodies are JSON or forms; errors are {"error": "..."} with status 400 or 403.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.serve.answers import texts_of
+from disco_mt.serve.detect import detect
+from disco_mt.serve.limits import MOST_TEXTS
+from disco_mt.serve.markup import Markup
+from disco_mt.serve.models import Models, ServedModel
+from disco_mt.serve.refusal import Refusal
+from disco_mt.serve.schemas import ErrorAnswer, Name, Text
+from disco_mt.serve.service import Order, Service, fulfil
+
+NAMES = {
+    "ar": "Arabic",
+    "cs": "Czech",
+    "de": "German",
+    "en": "English",
+    "es": "Spanish",
+    "fr": "French",
+    "it": "Italian",
+    "ja": "Japanese",
+    "ko": "Korean",
+    "nl": "Dutch",
+    "pl": "Polish",
+    "pt": "Portuguese",
+    "ro": "Romanian",
+    "ru": "Russian",
+    "tr": "Turkish",
+    "uk": "Ukrainian",
+    "zh": "Chinese",
+}
+_MOST_FIELDS = 20  # of a form
+_LONGEST_FIELD = 262_144
+
+
+class _Lenient(BaseModel):
+    """Unknown fields are left alone: clients send more than we know (`alternatives`, `suggestions`)."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+    api_key: Name | None = None
+
+
+class LibreRequest(_Lenient):
+    """POST /translate."""
+
+    q: Text | Annotated[list[Text], Field(max_length=MOST_TEXTS)]
+    source: Name = Field("auto", description="Language of the text, or auto.")
+    target: Name
+    format: Literal["text", "html"] = "text"
+
+
+class DetectRequest(_Lenient):
+    """POST /detect."""
+
+    q: Text
+
+
+class Detected(BaseModel):
+    """A language, and how sure that is: 0 to 100."""
+
+    confidence: float
+    language: str
+
+
+class LibreAnswer(BaseModel):
+    """A string for a string, a list for a list."""
+
+    translatedText: str | list[str]  # noqa: N815 - LibreTranslate's name
+    detectedLanguage: Detected | list[Detected] | None = None  # noqa: N815
+
+
+class Language(BaseModel):
+    """A language, and those into which it can be translated."""
+
+    code: str
+    name: str
+    targets: list[str]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A text of the request: plain, or the texts of its markup."""
+
+    markup: Markup | None
+    texts: list[str]
+
+    def filled(self, texts: list[str]) -> str:
+        """With translations in place of the texts."""
+        return texts[0] if self.markup is None else self.markup.filled(texts)
+
+
+Body = TypeVar("Body", bound=_Lenient)
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorAnswer} for status in (400, 401, 403, 408, 413, 422, 429, 500, 503, 504)
+}
+
+
+def libretranslate_routes(service: Service) -> APIRouter:
+    """The four paths that clients use."""
+    router = APIRouter(tags=["LibreTranslate"])
+
+    @router.post(
+        "/translate", response_model=LibreAnswer, responses=REFUSALS, openapi_extra=_body(LibreRequest)
+    )
+    async def translate(request: Request) -> JSONResponse:
+        """Translate a text or a list of texts, plain or HTML."""
+        wanted = await _read(request, LibreRequest)
+        service.check_key(request, wanted.api_key or "")
+        texts = [wanted.q] if isinstance(wanted.q, str) else wanted.q
+        service.check_size(texts)
+        detected = _detected(service.models, texts, wanted)
+        model = _model(service.models, detected[0]["language"] if detected else wanted.source, wanted.target)
+        done = await _translated(service, request, model, texts, wanted.format == "html")
+        return JSONResponse(_shaped(wanted, done, detected))
+
+    @router.get("/languages", response_model=list[Language])
+    async def languages() -> list[Language]:
+        """All languages, and what each can be translated into."""
+        found = service.models.languages.items()
+        return [Language(code=code, name=NAMES.get(code, code), targets=targets) for code, targets in found]
+
+    @router.post(
+        "/detect", response_model=list[Detected], responses=REFUSALS, openapi_extra=_body(DetectRequest)
+    )
+    async def detect_language(request: Request) -> JSONResponse:
+        """Guess the language, among those that the server's models know."""
+        wanted = await _read(request, DetectRequest)
+        service.check_key(request, wanted.api_key or "")
+        service.check_size([wanted.q])
+        found = detect(wanted.q, service.models.languages)
+        likely = [pair for pair in found if pair[1] > 0] or found[:1]
+        return JSONResponse([{"confidence": sure, "language": code} for code, sure in likely])
+
+    @router.get("/frontend/settings")
+    async def settings() -> dict[str, Any]:
+        """What web clients ask before they show themselves."""
+        return _settings(service)
+
+    return router
+
+
+async def _translated(
+    service: Service, request: Request, model: ServedModel, texts: list[str], html: bool
+) -> list[str]:
+    pieces = [_piece(text, html) for text in texts]
+    order = Order.of(model, DecodingOptions(), [text for piece in pieces for text in piece.texts])
+    done = iter(texts_of(order, await fulfil(service, request, order)))
+    return [piece.filled([next(done) for _ in piece.texts]) for piece in pieces]
+
+
+def _piece(text: str, html: bool) -> Piece:
+    markup = Markup.of(text) if html else None
+    return Piece(markup, [text] if markup is None else markup.texts)
+
+
+def _detected(models: Models, texts: list[str], wanted: LibreRequest) -> list[dict[str, Any]]:
+    """For source "auto": the likeliest language of each text that can be translated into the target."""
+    if wanted.source != "auto":
+        return []
+    sources = dict.fromkeys(model.source for model in models.all if model.target == wanted.target)
+    if not sources:
+        raise Refusal(400, f"nothing is translated into {wanted.target[:20]!r} here; see /languages")
+    found = [detect(text, sources)[0] for text in texts or [""]]
+    return [{"confidence": sure, "language": code} for code, sure in found]
+
+
+def _model(models: Models, source: str, target: str) -> ServedModel:
+    found = models.pair(source, target) if source and target else None
+    if found is None:
+        raise Refusal(400, f"{source[:20]!r} to {target[:20]!r} is not supported; see /languages")
+    return found
+
+
+def _shaped(wanted: LibreRequest, done: list[str], detected: list[dict[str, Any]]) -> dict[str, Any]:
+    if isinstance(wanted.q, str):
+        return {"translatedText": done[0]} | ({"detectedLanguage": detected[0]} if detected else {})
+    return {"translatedText": done} | ({"detectedLanguage": detected[: len(done)]} if detected else {})
+
+
+def _settings(service: Service) -> dict[str, Any]:
+    first = service.models.all[0]
+    names = {code: {"code": code, "name": NAMES.get(code, code)} for code in (first.source, first.target)}
+    return {
+        "apiKeys": service.keys.needed,
+        "charLimit": service.limits.characters,
+        "filesTranslation": False,
+        "frontendTimeout": 500,
+        "keyRequired": service.keys.needed,
+        "language": {"source": names[first.source], "target": names[first.target]},
+        "suggestions": False,
+        "supportedFilesFormat": [],
+    }
+
+
+async def _read(request: Request, shape: type[Body]) -> Body:
+    """A body in JSON or as a form; what is wrong with it is told in LibreTranslate's way."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    try:
+        if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
+            values = await _form(request)
+        else:
+            values = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        raise Refusal(400, "Invalid request: the body is neither JSON nor a form") from None
+    if not isinstance(values, dict):
+        raise Refusal(400, "Invalid request: the body must be an object with q, source and target")
+    try:
+        return shape.model_validate(values)
+    except ValidationError as error:
+        raise Refusal(400, f"Invalid request: {_problem(error)}") from None
+
+
+async def _form(request: Request) -> dict[str, Any]:
+    """Fields by name; a `q` that comes several times is a list."""
+    async with request.form(max_files=0, max_fields=_MOST_FIELDS, max_part_size=_LONGEST_FIELD) as form:
+        fields = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+    texts = [value for name, value in fields if name == "q"]
+    return dict(fields) | ({"q": texts} if len(texts) > 1 else {})
+
+
+def _problem(error: ValidationError) -> str:
+    first = error.errors()[0]
+    name = str(first["loc"][0]) if first["loc"] else "the body"
+    return f"missing {name} parameter" if first["type"] == "missing" else f"{name}: {first['msg']}"
+
+
+def _body(shape: type[BaseModel]) -> dict[str, Any]:
+    """The description of a body that is read by hand."""
+    content = {"schema": shape.model_json_schema()}
+    kinds = ("application/json", "application/x-www-form-urlencoded")
+    return {"requestBody": {"required": True, "content": dict.fromkeys(kinds, content)}}

@@ -1,0 +1,109 @@
+"""Text between tags: what a translator may change in HTML, and what it must leave alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from html import escape, unescape
+from html.parser import HTMLParser
+
+_KEPT = ("script", "style", "code", "pre", "textarea")  # whose content is not for people to read
+
+
+@dataclass
+class Markup:
+    """HTML as pieces: `texts` are translated one by one, the rest stays as it is."""
+
+    pieces: list[str] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)  # of the texts among the pieces
+
+    @staticmethod
+    def of(html: str) -> Markup:
+        """Cut up HTML; whatever it is, putting it together unchanged gives the same page."""
+        reader = _Reader(html)
+        reader.feed(html)
+        reader.close()
+        reader.copy_rest()
+        return reader.found
+
+    @property
+    def texts(self) -> list[str]:
+        """What is to be translated, entities read."""
+        return [unescape(self.pieces[place]).strip() for place in self.places]
+
+    def filled(self, texts: list[str]) -> str:
+        """The HTML with these texts instead; white space round them stays."""
+        pieces = list(self.pieces)
+        for place, text in zip(self.places, texts, strict=True):
+            old = pieces[place]
+            before = old[: len(old) - len(old.lstrip())]
+            after = old[len(old.rstrip()) :]
+            pieces[place] = before + escape(text, quote=False) + after
+        return "".join(pieces)
+
+
+class _Reader(HTMLParser):
+    """Notes where each thing begins, and copies from the original, so that nothing is written anew."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=False)
+        self.html, self.found, self.kept = html, Markup(), 0
+        self.done, self.in_text = 0, False
+        self.starts = [0]  # of each line
+        for place, character in enumerate(html):
+            if character == "\n":
+                self.starts.append(place + 1)
+
+    def _at(self) -> int:
+        line, column = self.getpos()
+        return self.starts[line - 1] + column
+
+    def _begin(self, text: bool) -> None:
+        """From here on it is text, or it is not."""
+        if text == self.in_text:
+            return
+        self._copy(self._at())
+        self.in_text = text
+
+    def _copy(self, end: int) -> None:
+        piece = self.html[self.done : end]
+        if piece:
+            if self.in_text and piece.strip():
+                self.found.places.append(len(self.found.pieces))
+            self.found.pieces.append(piece)
+        self.done = end
+
+    def copy_rest(self) -> None:
+        """What is left at the end."""
+        self._copy(len(self.html))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._begin(text=False)
+        self.kept += tag in _KEPT
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._begin(text=False)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._begin(text=False)
+        self.kept = max(0, self.kept - (tag in _KEPT))
+
+    def handle_data(self, data: str) -> None:
+        self._begin(text=not self.kept)
+
+    def handle_entityref(self, name: str) -> None:
+        self._begin(text=not self.kept)
+
+    def handle_charref(self, name: str) -> None:
+        self._begin(text=not self.kept)
+
+    def handle_comment(self, data: str) -> None:
+        self._begin(text=False)
+
+    def handle_decl(self, decl: str) -> None:
+        self._begin(text=False)
+
+    def handle_pi(self, data: str) -> None:
+        self._begin(text=False)
+
+    def unknown_decl(self, data: str) -> None:
+        self._begin(text=False)
