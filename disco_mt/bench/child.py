@@ -13,6 +13,7 @@ from disco_mt.bench.system import System
 from disco_mt.bench.worker import (
     AskMemory,
     Batches,
+    Clocked,
     Load,
     Memory,
     Peak,
@@ -50,9 +51,9 @@ class Child:
         """Load the model, anew if need be, for so many threads."""
         self._ask(Load(threads))
 
-    def turn(self, places: Sequence[int]) -> list[float]:
+    def turn(self, places: Sequence[int]) -> list[Clocked]:
         """Seconds of each sentence."""
-        seconds: list[float] = self._ask(Turn(tuple(places)))
+        seconds: list[Clocked] = self._ask(Turn(tuple(places)))
         return seconds
 
     def batches(self, places: Sequence[int], size: int) -> float:

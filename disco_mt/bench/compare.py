@@ -6,14 +6,15 @@ Compared is with the same precision, and with the autoregressive model of the sa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from disco_mt.bench.measure import Measured, Result
-from disco_mt.bench.statistics import latency, ratio
+from disco_mt.bench.statistics import Seconds, latency, ratio
 from disco_mt.bench.system import SHORT, shape
-from disco_mt.experiments.judge import Interval
+from disco_mt.experiments.judge import Interval, Judge
 
 BEST = 0  # instead of a number of threads: each system with the number that is best for it
+PROCESSOR = -1  # one thread, processor time: hardly touched by a busy machine
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Ratio:
 
     system: str
     baseline: str
-    threads: int  # BEST: each at its best
+    threads: int  # or BEST, or PROCESSOR
     value: Interval
 
     @property
@@ -70,15 +71,22 @@ def ratios(measured: Measured, samples: int = 1000) -> list[Ratio]:
     found = []
     for result in measured.alive:
         for other in baselines(result, measured.alive):
-            for threads in _settings(measured):
-                mine, theirs = (threads or best_threads(each) for each in (result, other))
-                value = ratio(other.times[theirs].seconds, result.times[mine].seconds, samples)
-                found.append(Ratio(result.system.label, other.system.label, threads, value))
+            for setting in _settings(measured):
+                value = ratio(_seconds(other, setting), _seconds(result, setting), samples)
+                found.append(Ratio(result.system.label, other.system.label, setting, value))
     return found
 
 
 def _settings(measured: Measured) -> tuple[int, ...]:
-    return (*measured.plan.threads, BEST) if len(measured.plan.threads) > 1 else measured.plan.threads
+    threads = measured.plan.threads
+    alone = (PROCESSOR,) if 1 in threads else ()
+    return (*alone, *threads, BEST) if len(threads) > 1 else (*alone, *threads)
+
+
+def _seconds(result: Result, setting: int) -> Seconds:
+    if setting == PROCESSOR:
+        return result.times[1].processor
+    return result.times[setting or best_threads(result)].seconds
 
 
 def verdict(measured: Measured, found: Sequence[Ratio]) -> list[str]:
@@ -130,6 +138,19 @@ def _batches(measured: Measured) -> list[str]:
     other = f"; next is {rest[0][0]} with {rest[0][1][2]:.1f}" if rest else ""
     batch = f"batches of {size}, {threads} thread(s)"
     return [f"Best batch: {first} has the highest throughput, {rate:.1f} sentences/s ({batch}){other}."]
+
+
+def costs(measured: Measured, judge: Judge) -> list[str]:
+    """What int8 costs in BLEU, where there are references: each system beside itself in float32."""
+    found = []
+    for result in measured.alive:
+        whole = replace(result.system, precision="float32")
+        for other in measured.alive:
+            if result.system.precision == "int8" and other.system == whole:
+                texts = [tuple(each.text for each in one.outcomes) for one in (result, other)]
+                change = judge.difference(texts[0], texts[1])
+                found.append(f"BLEU of {result.system.label} against float32: {change}.")
+    return found
 
 
 def _times(value: Interval) -> str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from disco_mt.bench.measure import Plan
-from disco_mt.bench.sentences import FIXED, Sentence, fixed_structures, random_sentences, read_structures
+from disco_mt.bench.sentences import Sentence, random_sentences
+from disco_mt.bench.structures import FIXED, fixed_structures, read_structures
 from disco_mt.bench.system import Size, System, Weights, random_systems, shape, sized, systems_of
 from disco_mt.errors import UserError
 from disco_mt.evaluation.quality import References, read_references
@@ -45,7 +46,11 @@ class Inputs:
             return replace(plan, timed=every, batched=(middle,) * batched, scored=every)
         chosen = tuple(spread(everything, timed))
         return replace(
-            plan, timed=chosen, batched=tuple(spread(everything, batched)), scored=tuple(everything)
+            plan,
+            timed=chosen,
+            batched=tuple(spread(everything, batched)),
+            scored=tuple(everything),
+            score_size=max(plan.sizes, default=1),
         )
 
 

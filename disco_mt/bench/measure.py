@@ -40,6 +40,7 @@ class Plan:
     sizes: tuple[int, ...] = (8, 32)  # sentences in a batch
     batch_repeats: int = 2
     scored: tuple[int, ...] = ()  # of those whose translations are kept, for BLEU and the counts
+    score_size: int = 1  # how many of them are a batch
 
     def __post_init__(self) -> None:
         for name in ("threads", "sizes"):
@@ -57,6 +58,7 @@ class Times:
     """One system with one number of threads."""
 
     seconds: list[list[float]] = field(default_factory=list)  # [repeat][sentence]
+    processor: list[list[float]] = field(default_factory=list)  # the same, of processor time
     batches: dict[int, list[float]] = field(default_factory=dict)  # by size: seconds of all, each repeat
 
 
@@ -185,7 +187,8 @@ def _prepare(result: Result, child: Child, threads: int, plan: Plan) -> None:
 def _turn(result: Result, child: Child, threads: int, plan: Plan) -> None:
     _pause(threads)
     seconds = child.turn((plan.timed[0], *plan.timed))
-    result.times[threads].seconds.append(seconds[1:])
+    result.times[threads].seconds.append([each.wall for each in seconds[1:]])
+    result.times[threads].processor.append([each.processor for each in seconds[1:]])
 
 
 def _batch(result: Result, child: Child, threads: int, plan: Plan, size: int) -> None:
@@ -204,4 +207,4 @@ def _ask_memory(result: Result, child: Child) -> None:
 
 
 def _score(result: Result, child: Child, plan: Plan) -> None:
-    result.outcomes = child.translate(plan.scored, max(plan.sizes, default=1))
+    result.outcomes = child.translate(plan.scored, plan.score_size)

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from statistics import fmean
 from typing import Any
 
-from disco_mt.bench.compare import Ratio, best_threads
+from disco_mt.bench.compare import BEST, PROCESSOR, Ratio, best_threads
 from disco_mt.bench.measure import Measured, Result
 from disco_mt.bench.statistics import latency
 from disco_mt.bench.work import gflop
@@ -27,6 +27,7 @@ class About:
     command: str
     clock: str  # what is measured, in words
     qualities: dict[str, Quality]  # by label, where there are references
+    costs: tuple[str, ...] = ()  # what int8 costs in BLEU, in words
 
 
 def to_json(measured: Measured, found: Sequence[Ratio], words: Sequence[str], about: About) -> dict[str, Any]:
@@ -45,7 +46,7 @@ def to_json(measured: Measured, found: Sequence[Ratio], words: Sequence[str], ab
             {
                 "system": each.system,
                 "baseline": each.baseline,
-                "threads": each.threads or "best",
+                "threads": {BEST: "best", PROCESSOR: "1, processor time"}.get(each.threads, each.threads),
                 **asdict(each.value),
                 "tie": each.tie,
             }
@@ -75,6 +76,7 @@ def _system_json(measured: Measured, result: Result, about: About) -> dict[str, 
             str(threads): {
                 "latency_ms": asdict(latency(times.seconds)),
                 "seconds": times.seconds,
+                "processor_seconds": times.processor,
                 "batch_seconds": {str(size): taken for size, taken in times.batches.items()},
                 "gflops": speed(measured, result, threads),
             }

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from disco_mt.bench.compare import BEST, Ratio, best_threads, fastest_batch, ratios, verdict
+from disco_mt.bench.compare import BEST, PROCESSOR, Ratio, best_threads, fastest_batch, ratios, verdict
 from disco_mt.bench.measure import Measured, Result
 from disco_mt.bench.record import About, machine_facts, mean_gflop, speed, to_json
 from disco_mt.bench.statistics import groups, latency
@@ -35,7 +35,7 @@ class Report:
 def make_report(measured: Measured, about: About) -> Report:
     """All of it."""
     found = ratios(measured)
-    words = verdict(measured, found)
+    words = [*verdict(measured, found), *about.costs]
     return Report(
         title=about.title,
         command=about.command,
@@ -81,9 +81,13 @@ def _latencies(measured: Measured, threads: int) -> Table:
     for result in measured.alive:
         each = latency(result.times[threads].seconds)
         spread = f"{each.mean:.1f} [{each.low:.1f}, {each.high:.1f}]"
-        rows.append((result.system.label, spread, *_percentiles(each.p50, each.p90, each.p99)))
-    header = ("system", "ms a sentence", "p50", "p90", "p99")
-    note = "Median over repeats, quickest and slowest repeat in brackets; percentiles over all times."
+        used = latency(result.times[threads].processor).mean
+        rows.append((result.system.label, spread, *_percentiles(each.p50, each.p90, each.p99, used)))
+    header = ("system", "ms a sentence", "p50", "p90", "p99", "processor ms")
+    note = (
+        "Median over repeats, quickest and slowest repeat in brackets; percentiles over all times. Processor "
+        "time is that of all threads, waiting ones that spin included."
+    )
     return Table(f"One sentence at a time, {threads} thread(s)", header, tuple(rows), note)
 
 
@@ -102,7 +106,8 @@ def _ratios(measured: Measured, found: Sequence[Ratio]) -> Table:
     cells = {(each.system, each.baseline, each.threads): _ratio(each) for each in found}
     pairs = dict.fromkeys((each.system, each.baseline) for each in found)
     rows = tuple((*pair, *(cells[(*pair, threads)] for threads in settings)) for pair in pairs)
-    names = ["each at its best" if threads == BEST else f"{threads} thread(s)" for threads in settings]
+    special = {BEST: "each at its best", PROCESSOR: "1 thread, processor time"}
+    names = [special.get(setting, f"{setting} thread(s)") for setting in settings]
     note = "Above 1: the left system is faster. 95 % intervals; 'tie' where they hold 1."
     return Table("Times as fast as", ("system", "as", *names), rows, note, words=(0, 1))
 

@@ -1,7 +1,7 @@
 """A system at work, inside its own process: sentences in, outcomes out.
 
-Where weights are random, lengths are forced (`ForcedLengths`, CTranslate2's minimum and maximum), and easy-first
-follows a structure: the plain one in its number of passes, the engine in its rows, too.
+Where weights are random, lengths are forced (`ForcedLengths`, CTranslate2's minimum and maximum), and
+easy-first follows a structure: the plain one in its number of passes, the engine in its rows, too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from disco_mt import context
-from disco_mt.bench.sentences import Outcome, Sentence, narrowed
+from disco_mt.bench.sentences import Outcome, Sentence
+from disco_mt.bench.structures import narrowed
 from disco_mt.bench.system import System
 from disco_mt.decoding.easy_first import easy_first
 from disco_mt.decoding.length_beam import length_candidates, predict
@@ -144,7 +145,8 @@ class PlainRunner:
         return [self._outcome(*both) for both in zip(sources, hypotheses, strict=True)]
 
     def _decode(self, source: Tensor, structures: list[Structure]) -> list[Hypothesis[int]]:
-        model, beam = self.model, self.system.length_beam
+        model = self.model
+        beam = len(structures[0].lengths) if structures else self.system.length_beam
         if isinstance(model, CMLM):
             return mask_predict(model, source, self.system.iterations, beam)
         assert isinstance(model, DisCo)

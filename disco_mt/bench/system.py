@@ -16,6 +16,7 @@ Runtime = Literal["ctranslate2", "plain", "incremental"]
 Precision = Literal["float32", "int8"]
 Size = Literal["base", "desk"]
 PRECISIONS: tuple[Precision, ...] = ("float32", "int8")
+ENGINE_PRECISIONS: tuple[Precision, ...] = ("float32",)
 SHORT = {"float32": "fp32", "int8": "int8"}
 
 
@@ -109,7 +110,7 @@ def systems_of(weights: Weights) -> list[System]:
         case "disco":
             fast = [
                 System(weights, "incremental", precision, length_beam=beam)
-                for precision in PRECISIONS
+                for precision in ENGINE_PRECISIONS
                 for beam in (5, 1)
             ]
             return [System(weights, "plain"), *fast]

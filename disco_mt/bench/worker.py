@@ -30,7 +30,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Turn:
-    """Translate sentences one at a time, in order -> seconds of each."""
+    """Translate sentences one at a time, in order -> Clocked of each."""
 
     places: tuple[int, ...]
 
@@ -76,6 +76,14 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class Clocked:
+    """Seconds of one sentence."""
+
+    wall: float
+    processor: float  # of all threads: what others do to the machine hardly matters to it
+
+
+@dataclass(frozen=True)
 class Refused:
     """The reply to a request that this machine or model cannot fulfil."""
 
@@ -99,7 +107,7 @@ class Worker:
             case Turn(places):
                 return [self._timed([place]) for place in places]
             case Batches(places, size):
-                return sum(self._timed(batch) for batch in self._batched(places, size))
+                return sum(self._timed(batch).wall for batch in self._batched(places, size))
             case Translate(places, size):
                 return self._translate(places, size)
             case AskMemory():
@@ -116,12 +124,12 @@ class Worker:
         self.loading = resident_peak()
         forget_peak()
 
-    def _timed(self, places: Sequence[int]) -> float:
+    def _timed(self, places: Sequence[int]) -> Clocked:
         assert self.runner is not None
         batch = [self.sentences[place] for place in places]
-        started = time.perf_counter()
+        used, started = time.process_time(), time.perf_counter()
         self.runner.translate(batch)
-        return time.perf_counter() - started
+        return Clocked(time.perf_counter() - started, time.process_time() - used)
 
     def _translate(self, places: Sequence[int], size: int) -> list[Outcome]:
         assert self.runner is not None

@@ -12,21 +12,27 @@ from typing import Annotated
 
 import tyro
 
+from disco_mt.bench.compare import costs
 from disco_mt.bench.inputs import Inputs, model_inputs, random_inputs, suite_inputs
 from disco_mt.bench.measure import Measured, Plan, measure
 from disco_mt.bench.record import About
-from disco_mt.bench.report import make_report, to_markdown, write_report
+from disco_mt.bench.report import Report, make_report, to_markdown, write_report
+from disco_mt.bench.scaling import scaling_plan, scaling_report, scaling_systems
+from disco_mt.bench.structures import record_structures, write_structures
 from disco_mt.bench.system import Size, choose
 from disco_mt.cli.common import call, writing
 from disco_mt.errors import UserError
-from disco_mt.evaluation.quality import Quality
 from disco_mt.evaluation.quality import measure as score
+from disco_mt.experiments.judge import Judge
 from disco_mt.experiments.plot import require_matplotlib
+from disco_mt.experiments.timing import spread
 from disco_mt.files import refuse_existing
 from disco_mt.progress import stage
 from disco_mt.recipes.suite import load_suite
 from disco_mt.recipes.workspace import Workspace
 from disco_mt.settings import at_least
+from disco_mt.text.lines import read_lines
+from disco_mt.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,10 @@ class BenchCommand:
     """Sentences that are translated in batches."""
     only: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """Systems whose label has these words; may be given several times. Default: all."""
+    scaling: bool = False
+    """Instead: time of a pass by length up to 100 tokens, and by K, with fitted exponents."""
+    record: Path | None = None
+    """Instead: write the pass structures of a trained disco model (--models, --source) to this file."""
     quick: bool = False
     """A minute instead of many: desk size, two sentences, two repeats, one thread."""
     runs: Path | None = None
@@ -96,7 +106,7 @@ class BenchCommand:
 
     def typed(self) -> str:
         """The command that measures the same, without the folders of this machine."""
-        left_out = ("out", "json", "quiet", "runs")
+        left_out = ("out", "json", "quiet", "runs", "record")
         words = ["disco", "bench"]
         for each in fields(self):
             value = getattr(self, each.name)
@@ -120,24 +130,58 @@ def _plain(value: object) -> str:
 
 def run(command: BenchCommand) -> int:
     """Measure, score, report."""
+    if command.record is not None:
+        return _record(command, command.record)
     if command.out is not None:
         refuse_existing(command.out)
         require_matplotlib()
     typed = command.typed()
     if command.quick:
         command = quick(command)
+    report = _scaling(command, typed) if command.scaling else _compared(command, typed)
+    if command.out is not None:
+        with writing(command.out):
+            write_report(report, command.out)
+    print(json.dumps(report.data) if command.json else to_markdown(report, pictures=False))
+    return 0
+
+
+def _scaling(command: BenchCommand, typed: str) -> Report:
+    """Time per pass by length and by K."""
+    systems = choose(scaling_systems(command.size), command.only)
+    sentences, plan = scaling_plan(command.size, command.repeats, command.quick)
+    plan = replace(plan, threads=command.threads[:1] or (1,))
+    with stage("measuring", plan.rounds() * len(systems), command.quiet) as advance:
+        measured = measure(systems, sentences, plan, advance, _warn)
+    _warn_if_busy(measured)
+    return scaling_report(measured, command.size, typed)
+
+
+def _compared(command: BenchCommand, typed: str) -> Report:
+    """Systems side by side."""
     inputs = _inputs(command)
     systems = choose(inputs.systems, command.only)
     plan = inputs.plan(_plan(command), command.sentences, command.batch_sentences)
     with stage("measuring", plan.rounds() * len(systems), command.quiet) as advance:
         measured = measure(systems, inputs.sentences, plan, advance, _warn)
-    report = make_report(measured, About(inputs.title, typed, inputs.clock, _qualities(measured, inputs)))
-    if command.out is not None:
-        with writing(command.out):
-            write_report(report, command.out)
-    if measured.load.busy:
-        _warn(measured.load.warning())
-    print(json.dumps(report.data) if command.json else to_markdown(report, pictures=False))
+    report = make_report(measured, _about(measured, inputs, typed))
+    _warn_if_busy(measured)
+    return report
+
+
+def _record(command: BenchCommand, path: Path) -> int:
+    """Pass structures of a trained model, for --structure."""
+    if len(command.models) != 1 or command.source is None:
+        raise UserError("--record needs one trained disco model and its input: --models DIR --source FILE")
+    refuse_existing(path)
+    translator = Translator.from_pretrained(command.models[0])
+    lines = spread(list(read_lines(command.source)), command.sentences)
+    found = record_structures(translator, lines)
+    with writing(path):
+        write_structures(found, Path(command.models[0]).name, path)
+    rows = sum(len(places) for each in found for now in each.rows for places in now)
+    plain = sum(each.passes * sum(each.lengths) for each in found)
+    print(f"{path}: {len(found)} sentences, {100 * rows / plain:.1f} % of the plain algorithm's rows")
     return 0
 
 
@@ -164,15 +208,22 @@ def _plan(command: BenchCommand) -> Plan:
     return Plan(threads=threads, repeats=command.repeats, sizes=command.batches)
 
 
-def _qualities(measured: Measured, inputs: Inputs) -> dict[str, Quality]:
+def _about(measured: Measured, inputs: Inputs, command: str) -> About:
     if not inputs.references:
-        return {}
-    return {
+        return About(inputs.title, command, inputs.clock, {})
+    qualities = {
         result.system.label: score(
             [each.text for each in result.outcomes], inputs.references, inputs.language
         )
         for result in measured.alive
     }
+    costs_ = tuple(costs(measured, Judge(inputs.references, inputs.language)))
+    return About(inputs.title, command, inputs.clock, qualities, costs_)
+
+
+def _warn_if_busy(measured: Measured) -> None:
+    if measured.load.busy:
+        _warn(measured.load.warning())
 
 
 def _warn(text: str) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from disco_mt.bench.load import Load
 from disco_mt.bench.measure import Measured, Plan, Result, Times
-from disco_mt.bench.sentences import Outcome, Sentence, fixed_structures
+from disco_mt.bench.sentences import Outcome, Sentence
+from disco_mt.bench.structures import fixed_structures
 from disco_mt.bench.system import Precision, System, Weights
 from disco_mt.bench.worker import Memory
 from disco_mt.models.config import Kind, ModelConfig, Stack
@@ -27,7 +28,7 @@ def result(of: System, *, repeats: int = 3, wobble: float = 0.0, **ms: float) ->
     times = {}
     for name, value in ms.items():
         rows = [[value / 1000 * (1 + wobble * (repeat % 2))] * 2 for repeat in range(repeats)]
-        times[int(name[1:])] = Times(rows, {8: [value / 1000], 32: [value / 2000]})
+        times[int(name[1:])] = Times(rows, rows, {8: [value / 1000], 32: [value / 2000]})
     outcomes = [Outcome(25, 5, 370, 400, 625, 26)] * 2
     return Result(of, times, Memory(100, 300, 250), outcomes)
 

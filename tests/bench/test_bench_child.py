@@ -8,7 +8,8 @@ import signal
 import pytest
 
 from disco_mt.bench.child import Child, Died, cause
-from disco_mt.bench.sentences import Sentence, fixed_structures
+from disco_mt.bench.sentences import Sentence
+from disco_mt.bench.structures import fixed_structures
 from disco_mt.bench.system import System, Weights
 from tiny import tiny_config
 
@@ -23,7 +24,7 @@ def test_a_child_translates_and_counts() -> None:
     child = Child(plain(), [SENTENCE] * 3)
     try:
         child.load(1)
-        assert all(seconds > 0 for seconds in child.turn([0, 1, 2]))
+        assert all(each.wall > 0 and each.processor > 0 for each in child.turn([0, 1, 2]))
         assert child.batches([0, 1, 2], 2) > 0
         (found,) = child.translate([1], 1)
         assert (found.steps, found.rows, found.source) == (5, 5 * (4 + 3 + 5), 5)

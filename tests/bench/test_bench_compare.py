@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from runs import measured, result, system
 
-from disco_mt.bench.compare import BEST, baselines, best_threads, fastest_batch, ratios, verdict
+from disco_mt.bench.compare import BEST, PROCESSOR, baselines, best_threads, fastest_batch, ratios, verdict
 
 DISCO, BEAM, GREEDY = system("disco"), system("autoregressive"), system("autoregressive", beam=1)
 
@@ -25,12 +25,12 @@ def test_equal_threads_and_each_at_its_best() -> None:
     disco, beam = result(DISCO, t1=100, t2=50), result(BEAM, t1=150, t2=160)
     assert (best_threads(disco), best_threads(beam)) == (2, 1)
     found = {each.threads: each.value.estimate for each in ratios(measured(disco, beam))}
-    assert found == pytest.approx({1: 1.5, 2: 3.2, BEST: 3.0})
+    assert found == pytest.approx({PROCESSOR: 1.5, 1: 1.5, 2: 3.2, BEST: 3.0})
 
 
 def test_with_one_number_of_threads_there_is_no_best() -> None:
     run = measured(result(DISCO, t1=100), result(BEAM, t1=150), threads=(1,))
-    assert [each.threads for each in ratios(run)] == [1]
+    assert [each.threads for each in ratios(run)] == [PROCESSOR, 1]
 
 
 def test_the_verdict_names_winner_tie_and_loser() -> None:

@@ -1,0 +1,56 @@
+"""Time of a pass: a difference of decodings, and its growth in words."""
+
+from __future__ import annotations
+
+import pytest
+from runs import CALM
+
+from disco_mt.bench.measure import Measured, Result, Times
+from disco_mt.bench.scaling import PASSES, Growth, cases, growths, in_words, scaling_plan, scaling_systems
+from disco_mt.experiments.judge import Interval
+
+
+def linear(words: int, beam: int, passes: int) -> float:
+    """Seconds: an encoder, then passes that cost a millisecond for each word of each candidate."""
+    return 0.5 + passes * words * beam / 1000
+
+
+def test_growth_is_found_in_times_that_are_linear() -> None:
+    sentences, plan = scaling_plan("desk", 3, quick=False)
+    row = [linear(words, beam, passes) for words, beam in cases(False) for passes in (1, PASSES)]
+    result = Result(scaling_systems("desk")[0], {1: Times([row] * 3)})
+    by_length, by_beam = growths(Measured(plan, tuple(sentences), (result,), {}, CALM))
+    assert by_length.sizes == (10, 25, 50, 75, 100)
+    assert by_length.times == pytest.approx((50, 125, 250, 375, 500))
+    assert by_beam.sizes == (1, 2, 5, 10)
+    assert by_beam.times == pytest.approx((25, 50, 125, 250))
+    for each in (by_length, by_beam):
+        assert each.power.estimate == pytest.approx(1.0)
+    assert "in length: time ~ length to the power 1.00 [1.00, 1.00]" in in_words(by_length)
+
+
+def test_every_row_of_every_pass_is_predicted() -> None:
+    sentences, _ = scaling_plan("desk", 1, quick=True)
+    for sentence in sentences:
+        assert sentence.structure is not None
+        every = tuple(tuple(range(length)) for length in sentence.structure.lengths)
+        assert set(sentence.structure.rows) == {every}
+    assert [len(sentence.structure.lengths) for sentence in sentences[-4:] if sentence.structure] == [
+        1,
+        1,
+        5,
+        5,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("power", "answer"),
+    [
+        (Interval(0.8, 0.7, 0.9), "no faster than linearly"),
+        (Interval(0.98, 0.9, 1.1), "no faster than linearly"),
+        (Interval(1.05, 0.9, 1.1), "about linearly"),
+        (Interval(1.5, 1.4, 1.6), ": a pass grows faster than linearly"),
+    ],
+)
+def test_growth_in_words(power: Interval, answer: str) -> None:
+    assert answer in in_words(Growth("DisCo", "K", (1, 2), ((1.0, 2.0),), power))
