@@ -8,7 +8,7 @@ translator.translate(["How are you?"])[0].text
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -20,16 +20,16 @@ from disco_mt.decoding.pins import Neighbours, Pinned
 from disco_mt.decoding.placement import beam_for
 from disco_mt.decoding.rescoring import Reader, check_same_vocabulary, rescore
 from disco_mt.decoding.strategies import DecodingOptions, check_pinnable, decode, strategy_for
-from disco_mt.decoding.translation import CandidatePass, Hypothesis, OnPass, Pass, Trace, Translation
+from disco_mt.decoding.translation import OnPass, Translation
 from disco_mt.errors import UserError
 from disco_mt.models.base import TranslationModel
 from disco_mt.models.directory import Directory, load_weights, read_config
+from disco_mt.naming import joined, named, named_passes, numbered_passes, refusal
 from disco_mt.pinning import TokenPins, check_number, neighbours, problem, token_pins
 from disco_mt.settings import at_least
 from disco_mt.special import EOS, PAD
-from disco_mt.text.lines import one_line
 from disco_mt.text.pair import TextPair
-from disco_mt.text.pins import SPACELESS, Pin
+from disco_mt.text.pins import Pin
 from disco_mt.text.sentences import split_sentences
 from disco_mt.text.tokenizer import Tokenizer
 
@@ -99,10 +99,11 @@ class Translator:
         segments = [self._segments(text, split, long, pins) for text, pins in zip(texts, given, strict=True)]
         flat = [each for parts in segments if not isinstance(parts, str) for each in parts]
         ids, pins = [ids for ids, _ in flat], [pins for _, pins in flat]
-        told = None if on_pass is None else _told(on_pass, segments)
+        told = None if on_pass is None else numbered_passes(on_pass, segments)
+        language = self.text.target.language
         done = iter(self.translate_ids(ids, options, trace, batch_tokens, progress, pins, told))
         return [
-            _empty(refused=parts) if isinstance(parts, str) else self._join([next(done) for _ in parts])
+            refusal(parts) if isinstance(parts, str) else joined([next(done) for _ in parts], language)
             for parts in segments
         ]
 
@@ -129,19 +130,18 @@ class Translator:
             i: self._too_long(len(ids)) or problem(pins[i], self.model.config)
             for i, ids in enumerate(sentences)
         }
-        results = {i: _empty(refused[i]) for i, ids in enumerate(sentences) if refused[i] or not ids}
+        results = {i: refusal(refused[i]) for i, ids in enumerate(sentences) if refused[i] or not ids}
         # A trace shows what a lone sentence does to the last bit: batches round differently, and a tie of
         # probabilities within rounding could then show another order.
         for batch in self._batches(
             sentences, pins, options, results, 1 if trace or on_pass else batch_tokens
         ):
             source = self._tensor([sentences[i] for i in batch])
-            hypotheses = decode(
-                self.model, source, options, trace, self._pinned(pins, batch), self._naming(on_pass, batch)
-            )
+            told = None if on_pass is None else named_passes(on_pass, batch, self.text.target)
+            hypotheses = decode(self.model, source, options, trace, self._pinned(pins, batch), told)
             if self.rescorer is not None:
                 hypotheses = rescore(self.rescorer, source, hypotheses, options.length_weight)
-            results |= {i: self._named(h) for i, h in zip(batch, hypotheses, strict=True)}
+            results |= {i: named(h, self.text.target) for i, h in zip(batch, hypotheses, strict=True)}
             if progress is not None:
                 progress(len(batch))
         return [results[i] for i in range(len(sentences))]
@@ -170,18 +170,12 @@ class Translator:
     ) -> list[list[int]]:
         """Batches of sentences not yet done. Where pins leave fewer lengths than usual, one is alone."""
         longest = self.model.config.longest_target
-        usual, left = (
-            beam_for((), options.length_beam, longest),
-            {i for i in range(len(sentences)) if i not in done},
-        )
+        left = {i for i in range(len(sentences)) if i not in done}
+        if tokens == 1:
+            return [[i] for i in sorted(left)]
+        usual = beam_for((), options.length_beam, longest)
         alone = {i for i in left if pins[i] and beam_for(pins[i], options.length_beam, longest) != usual}
         return _batches(sentences, sorted(left - alone), tokens) + [[i] for i in sorted(alone)]
-
-    def _naming(self, on_pass: OnPass[str] | None, batch: list[int]) -> OnPass[int] | None:
-        """Tell a pass with its tokens' names and the number of its sentence."""
-        if on_pass is None:
-            return None
-        return lambda now: on_pass(_named_step(now, batch[now.sentence], self.text.target))
 
     def _segments(
         self, text: str, split: bool, long: Long, pins: Sequence[Pin]
@@ -217,38 +211,6 @@ class Translator:
         width = max(len(ids) for ids in sentences) + 1
         rows = [[*ids, EOS, *[PAD] * (width - 1 - len(ids))] for ids in sentences]
         return torch.tensor(rows, device=self.device)
-
-    def _named(self, found: Hypothesis[int]) -> Translation:
-        """Ids -> tokens and text."""
-        target = self.text.target
-        return Translation(
-            tuple(target.tokens(found.tokens)),
-            found.probabilities,
-            found.score,
-            found.steps,
-            None if found.trace is None else _named_trace(found.trace, target),
-            one_line(target.decode(found.tokens)),
-            tuple(target.pieces(found.tokens)),
-            pinned=found.pinned,
-        )
-
-    def _join(self, parts: list[Translation]) -> Translation:
-        """Several sentences as one text: tokens end to end, score by token, steps added up."""
-        if len(parts) <= 1:
-            return parts[0] if parts else _empty()
-        space = "" if self.text.target.language in SPACELESS else " "
-        tokens = sum(len(part.tokens) for part in parts)
-        return Translation(
-            tuple(token for part in parts for token in part.tokens),
-            tuple(p for part in parts for p in part.probabilities),
-            sum(part.score * len(part.tokens) for part in parts) / max(1, tokens),
-            sum(part.steps for part in parts),
-            None,
-            space.join(part.text for part in parts),
-            tuple(piece for part in parts for piece in part.pieces),
-            tuple(parts),
-            pinned=_joined_pins(parts),
-        )
 
 
 def find_model(name: str | Path) -> Path:
@@ -348,55 +310,6 @@ def _batches(sentences: Sequence[Ids], places: Sequence[int], tokens: int) -> li
             widest = len(sentences[place]) + 1
         batches[-1].append(place)
     return batches
-
-
-def _empty(refused: str = "") -> Translation:
-    return Translation((), (), 0.0, 0, refused=refused)
-
-
-def _joined_pins(parts: list[Translation]) -> tuple[bool, ...]:
-    """One entry a token, or none at all where nothing is pinned."""
-    marks = tuple(mark for part in parts for mark in part.pinned or (False,) * len(part.tokens))
-    return marks if any(marks) else ()
-
-
-def _told(on_pass: OnPass[str], segments: Sequence[Sequence[object] | str]) -> OnPass[str]:
-    """Tell a pass with the number of its text, and that of its sentence in the text."""
-    numbers = [(t, n) for t, s in enumerate(segments) if not isinstance(s, str) for n in range(len(s))]
-
-    def tell(now: Pass[str]) -> None:
-        text, sentence = numbers[now.sentence]
-        on_pass(replace(now, text=text, sentence=sentence))
-
-    return tell
-
-
-def _named_step(now: Pass[int], sentence: int, target: Tokenizer) -> Pass[str]:
-    return Pass(
-        now.strategy,
-        now.step,
-        now.lengths,
-        now.length_log_probabilities,
-        tuple(_named_pass(candidate, target) for candidate in now.candidates),
-        now.winner,
-        sentence,
-    )
-
-
-def _named_trace(trace: Trace[int], target: Tokenizer) -> Trace[str]:
-    passes = tuple(tuple(_named_pass(candidate, target) for candidate in now) for now in trace.passes)
-    return Trace(trace.strategy, trace.lengths, trace.length_log_probabilities, passes, trace.winners)
-
-
-def _named_pass(candidate: CandidatePass[int], target: Tokenizer) -> CandidatePass[str]:
-    return CandidatePass(
-        tuple(target.tokens(candidate.tokens)),
-        candidate.probabilities,
-        candidate.observed,
-        candidate.predicted,
-        candidate.score,
-        candidate.pinned,
-    )
 
 
 __all__ = ["Long", "Translator", "check_device", "find_model", "shipped_models"]
