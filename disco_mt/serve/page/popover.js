@@ -3,8 +3,9 @@ import { append, button, element, foreign } from "./view/dom.js";
 
 export class Popover {
   constructor() {
-    this.root = element("form", "popover");
+    this.root = element("div", "popover");
     this.root.setAttribute("role", "dialog");
+    const form = element("form");
     this.root.hidden = true;
     this.field = element("input");
     Object.assign(this.field, { type: "text", dir: "auto", required: true, maxLength: 100, autocomplete: "off", spellcheck: false });
@@ -14,9 +15,9 @@ export class Popover {
     this.title = foreign("p", "about", "");
     this.unpin = button("plain", "Unpin", "", () => this.finish(() => this.actions.unpin()));
     const pin = element("button", "pin", "Pin");
-    append(this.root, this.title, append(element("div", "row"), this.field, pin),
-      append(element("div", "row"), append(element("label"), this.here, " at this place"), this.unpin));
-    this.root.addEventListener("submit", (event) => this.submit(event));
+    append(this.root, append(form, this.title, append(element("div", "row"), this.field, pin),
+      append(element("div", "row"), append(element("label"), this.here, " at this place"), this.unpin)));
+    form.addEventListener("submit", (event) => this.submit(event));
     this.root.addEventListener("keydown", (event) => { if (event.key === "Escape") this.finish(); });
     document.addEventListener("pointerdown", (event) => {
       if (!this.root.hidden && !this.root.contains(event.target)) this.hide();

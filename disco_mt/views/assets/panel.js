@@ -5,8 +5,6 @@ import { context, continues, describe, isChanged, isPinned, wordsOf } from "./pa
 import { firstStop, walk } from "./roving.js";
 import { Stage } from "./stage.js";
 
-let panels = 0;
-
 export class Panel {
   /* `actions`: detail(word, text) to say what is pointed at, go(t) to a pass, choose(panel, word, node), if any. */
   constructor(trace, actions) {
@@ -23,11 +21,8 @@ export class Panel {
   }
 
   build() {
-    const title = element("h3", "", this.trace.strategy);
-    title.id = `disco-strategy-${(panels += 1)}`;
-    const root = element("section", "panel");
-    root.setAttribute("aria-labelledby", title.id);
-    append(root, append(element("header"), title, element("span", "facts", facts(this.trace))), this.addStage().root);
+    const heading = append(element("header"), element("h3", "", this.trace.strategy), element("span", "facts", facts(this.trace)));
+    const root = append(element("article", "panel"), heading, this.addStage().root);
     if (this.trace.lengths.length) append(root, this.candidates.root);
     return append(root, this.list);
   }

@@ -45,7 +45,7 @@ export function context(passes, t, start, end) {
   const inside = (m) => m >= start && m < end;
   const made = Math.max(...range(start, end).map((n) => origin(passes, t, n)));
   const seen = range(start, end).filter((n) => origin(passes, t, n) === made)
-    .flatMap((n) => passes[made].observed[n]).filter((m) => !inside(m));
+    .flatMap((n) => passes[made].observed?.[n] ?? []).filter((m) => !inside(m));
   return { made, seen: [...new Set(seen)].sort((a, b) => a - b) };
 }
 
@@ -56,6 +56,7 @@ export function describe(passes, t, start, end) {
   const was = tokens.some((n) => isChanged(passes, t, n)) ? join(passes[t - 1], tokens) : "";
   const sure = percent(Math.min(...tokens.map((n) => passes[t].probabilities[n])));
   if (tokens.every((n) => isPinned(passes[t], n))) return "pinned by you: seen by all others from the first pass on";
+  if (!passes[made].observed) return sure;               // its passes were not watched
   return sure + (was ? `, was “${was}”` : "") + (made < t ? `, kept from pass ${made + 1}` : "") + ` · ${saw(passes, made, seen, tokens.length)}`;
 }
 
