@@ -21,6 +21,7 @@ from pathlib import Path
 from disco_mt.data.sources import SourceFiles, text_files
 from disco_mt.errors import UserError
 from disco_mt.files import write_text
+from disco_mt.recipes.choose import choose
 from disco_mt.recipes.processes import Commands, StoppedError, locked
 from disco_mt.recipes.stages import CORPUS, DONE, RECIPE, SCORES, Stage, command, prepare_command
 from disco_mt.recipes.suite import Suite
@@ -77,6 +78,10 @@ class Runner:
             if stage.done:
                 return
             started = time.perf_counter()
+            if stage.verb == "choose":
+                self._choose(stage)
+                self._mark_done(stage, [], time.perf_counter() - started)
+                return
             arguments = self._arguments(stage)
             # A run may have to go on; all other outputs get their name only when they are whole.
             if stage.verb == "train" or not stage.output.exists():
@@ -102,10 +107,17 @@ class Runner:
             splits = text_files(self.find_files(), stage.directory / "text", self.suite.data.limit)
             return prepare_command(stage, self.suite, splits)
         if stage.verb == "train":
-            write_text(stage.directory / RECIPE, self.suite.systems[stage.system].recipe.as_toml())
+            write_text(stage.directory / RECIPE, self.suite.training(stage.system).as_toml())
         if stage.verb == "evaluate":  # a killed process may have left hypotheses without scores
             stage.output.unlink(missing_ok=True)
         return command(stage, self.stages, self.suite, self.commands.threads)
+
+    def _choose(self, stage: Stage) -> None:
+        scores = choose({name: self.stages[name].output for name in stage.needs}, stage.output)
+        best = max(scores.values())
+        self._say(f"\n{stage.name}: the best by dev BLEU")
+        for name, score in scores.items():
+            self._say(f"{name}  {score:.2f}{'  <- chosen' if score == best else ''}")
 
     def _call(self, stage: Stage, arguments: list[str], lock: int) -> None:
         """Print a command, run it, show what it says."""
@@ -140,7 +152,7 @@ class Runner:
         marker = {
             "stage": stage.name,
             "inputs": stage.inputs,
-            "command": shlex.join(["disco", *arguments]),
+            "command": shlex.join(["disco", *arguments]) if arguments else "",
             "seconds": round(seconds, 3),
             "versions": versions,
             "date": datetime.now(UTC).isoformat(timespec="seconds"),

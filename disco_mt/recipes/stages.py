@@ -1,6 +1,8 @@
 """The stages of a suite: what each needs, the hash of all that it depends on, and the command that runs it.
 
 prepare -> train:TEACHER -> average:TEACHER -> distill -> train:STUDENT -> average:STUDENT -> evaluate:STUDENT
+
+Where a value is to be chosen: train:SYSTEM@0.1, train:SYSTEM@0.2, ... -> choose:SYSTEM -> average:SYSTEM
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from disco_mt.data.sources import SplitFiles
+from disco_mt.recipes.choose import chosen_training
+from disco_mt.recipes.recipe import Recipe
 from disco_mt.recipes.suite import Suite, System
 from disco_mt.training.rundir import is_run
 
@@ -37,7 +41,7 @@ class Stage:
 
     @property
     def verb(self) -> str:
-        """The `disco` command that does the work."""
+        """The `disco` command that does the work (but choose, which only compares)."""
         return self.name.partition(":")[0]
 
     @property
@@ -55,6 +59,7 @@ _OUTPUT = {
     "prepare": "data",
     "distill": "data",
     "train": "run",
+    "choose": "chosen.json",
     "average": "model",
     "evaluate": "hypotheses.txt",
 }
@@ -70,8 +75,12 @@ def plan(suite: Suite, folder: Path, corpus: dict[str, str]) -> dict[str, Stage]
 
     def add_system(name: str, system: System) -> None:
         data = "prepare" if system.data == "raw" else "distill"
-        add(f"train:{name}", {"recipe": _recipe_inputs(system)}, data)
-        add(f"average:{name}", {"number": suite.average}, f"train:{name}")
+        for label, recipe in suite.trainings(name).items():
+            add(f"train:{label}", {"recipe": _recipe_inputs(recipe)}, data)
+        if system.choose.dropout:
+            add(f"choose:{name}", {}, *(f"train:{label}" for label in suite.trainings(name)))
+        best = f"choose:{name}" if system.choose.dropout else f"train:{name}"
+        add(f"average:{name}", {"number": suite.average}, best)
         # The test set is that of the raw data in either case.
         add(f"evaluate:{name}", {"decoding": chosen(system.evaluate)}, "prepare", f"average:{name}")
 
@@ -98,7 +107,7 @@ def command(stage: Stage, stages: dict[str, Stage], suite: Suite, threads: int) 
             recipe = str(stage.directory / RECIPE)
             return ["train", recipe, "--data", str(data), *output, *limit, *resume]
         case "average":
-            run = stages[stage.needs[0]].output
+            run = run_of(stages[stage.needs[0]], stages)
             return ["average", str(run), *output, "--number", str(suite.average)]
         case "distill":
             data, model = (stages[need].output for need in stage.needs)
@@ -109,6 +118,11 @@ def command(stage: Stage, stages: dict[str, Stage], suite: Suite, threads: int) 
             files = ["--source", str(data / "test.source.txt"), *_references(data)]
             files += ["--hypotheses", str(stage.output)]
             return ["evaluate", "--model", str(model), *files, *limit, *flags(stage.inputs["decoding"])]
+
+
+def run_of(stage: Stage, stages: dict[str, Stage]) -> Path:
+    """The training run that a stage made, or chose."""
+    return stages[chosen_training(stage.output)].output if stage.verb == "choose" else stage.output
 
 
 def prepare_command(stage: Stage, suite: Suite, splits: dict[str, SplitFiles]) -> list[str]:
@@ -144,10 +158,10 @@ def digest(inputs: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _recipe_inputs(system: System) -> dict[str, Any]:
-    recipe = chosen(system.recipe)
-    training = {key: value for key, value in recipe.get("training", {}).items() if key not in _NO_INPUT}
-    return {**recipe, "training": training}
+def _recipe_inputs(recipe: Recipe) -> dict[str, Any]:
+    inputs = chosen(recipe)
+    training = {key: value for key, value in inputs.get("training", {}).items() if key not in _NO_INPUT}
+    return {**inputs, "training": training}
 
 
 def _references(data: Path) -> list[str]:

@@ -6,6 +6,7 @@
     [data]                           # DataOptions: which corpus, which languages
     [prepare]                        # Preparation
     [distill]                        # Distillation: who teaches, and how its translations are found
+    [choose]                         # Choice: values to train each system with; the best by dev BLEU is kept
     [model] [objective] [training] [decoding]      # of every system: the sections of a recipe (recipe.py)
     [systems.NAME]                   # one trained model
     data = "raw"                     # or "distilled"
@@ -18,24 +19,25 @@ What is left out has the default of a recipe. workspace.py makes the stages of i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from disco_mt.data.prepare import PrepareProcessing
-from disco_mt.data.sources import SourceName
+from disco_mt.data.sources import Parts, SourceName
 from disco_mt.decoding.beam_search import check_beam
 from disco_mt.decoding.strategies import DecodingOptions, strategy_for
 from disco_mt.distill.teacher import EngineName
 from disco_mt.errors import UserError
 from disco_mt.recipes.recipe import FOLDER, Recipe, refuse_sizes_of_the_data
-from disco_mt.recipes.tables import merged, read_toml, refuse_unknown, subtable
+from disco_mt.recipes.tables import merged, read_toml, refuse_unknown, subtable, tuples
 from disco_mt.settings import at_least, from_dict
 from disco_mt.text.pair import Vocabulary
 
 SUITES = FOLDER / "suites"
 DataName = Literal["raw", "distilled"]
-_SHARED = ("model", "objective", "training", "decoding", "evaluate")
+_RECIPE = ("model", "objective", "training", "decoding")
+_SHARED = (*_RECIPE, "evaluate", "choose")
 _SYSTEM = ("data", "like", *_SHARED)
 
 
@@ -48,9 +50,15 @@ class DataOptions:
     """Source and target."""
     limit: int = 0
     """Training pairs to use, a fixed sample (a larger one has every smaller one in it); 0 = all."""
+    parts: Parts = field(default_factory=Parts)
+    """Source mtdata only: which corpora."""
 
     def __post_init__(self) -> None:
         at_least("data.limit", self.limit, 0)
+        if (self.source == "mtdata") != (self.parts != Parts()):
+            raise UserError(
+                "data.source mtdata and the table [data.parts] go together; one of them is missing"
+            )
         if len(self.languages) != 2 or not all(isinstance(each, str) for each in self.languages):
             raise UserError(f'data.languages must be two codes such as ["en", "de"], got {self.languages!r}')
 
@@ -84,15 +92,34 @@ class Distillation:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """Values that a system is trained with, one training each; the best by dev BLEU is kept."""
+
+    dropout: tuple[float, ...] = ()
+    """Of the model; empty: no choice, there is one training."""
+
+    def __post_init__(self) -> None:
+        if len({*self.dropout}) != len(self.dropout):
+            raise UserError(f"choose.dropout must be different values, got {list(self.dropout)}")
+
+
+@dataclass(frozen=True)
 class System:
     """One trained model: what it learns from, its recipe, and how it decodes the test set."""
 
     data: DataName
     recipe: Recipe
     evaluate: DecodingOptions
+    choose: Choice = field(default_factory=Choice)
 
     def __post_init__(self) -> None:
         strategy_for(self.recipe.model.kind, self.evaluate.strategy)
+        for value in self.choose.dropout:
+            self.with_dropout(value)  # which refuses what is no dropout
+
+    def with_dropout(self, value: float) -> Recipe:
+        """The recipe of one of the trainings."""
+        return replace(self.recipe, model=replace(self.recipe.model, dropout=value))
 
 
 @dataclass(frozen=True)
@@ -122,6 +149,16 @@ class Suite:
         if name not in self.systems:
             raise UserError(f"{self.name} has no system {name!r}; there are: {', '.join(self.systems)}")
         return self.systems[name]
+
+    def trainings(self, name: str) -> dict[str, Recipe]:
+        """The trainings of a system: one of its own name, or NAME@VALUE for each value to choose from."""
+        system = self.system(name)
+        chosen = {f"{name}@{value}": system.with_dropout(value) for value in system.choose.dropout}
+        return chosen or {name: system.recipe}
+
+    def training(self, label: str) -> Recipe:
+        """One of the trainings."""
+        return self.trainings(label.partition("@")[0])[label]
 
 
 def load_suite(name_or_path: str | Path) -> Suite:
@@ -188,8 +225,18 @@ def _data(table: dict[str, Any]) -> DataOptions:
         raise UserError(f"data.source is missing; there are: {', '.join(get_args(SourceName))}")
     if "languages" in table and not isinstance(table["languages"], list):
         raise UserError(f'data.languages must be a list such as ["en", "de"], got {table["languages"]!r}')
-    lists = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
-    return from_dict(DataOptions, lists, "data")
+    parts = subtable(table, "parts", "data.")
+    for key in ("train", "by_hand"):
+        _refuse_no_list(parts, key, "data.parts.", str)
+    return from_dict(DataOptions, tuples(table), "data")
+
+
+def _refuse_no_list(table: dict[str, Any], key: str, where: str, *types: type) -> None:
+    """A list must be one, and of the right things."""
+    value = table.get(key, [])
+    if not isinstance(value, list) or not all(type(each) in types for each in value):
+        what = "names" if str in types else "numbers"
+        raise UserError(f"{where}{key} must be a list of {what}, got {value!r}")
 
 
 def _distillation(table: dict[str, Any]) -> Distillation | None:
@@ -208,6 +255,9 @@ def _check_teacher(teacher: str, systems: dict[str, System]) -> None:
 def _systems(content: dict[str, Any]) -> dict[str, System]:
     shared = {name: subtable(content, name) for name in _SHARED}
     tables = subtable(content, "systems")
+    for name in tables:
+        if "@" in name:
+            raise UserError(f"systems.{name}: a name must not have @ in it")
     return {name: _system(name, merged(shared, _inherited(name, tables, ()))) for name in tables}
 
 
@@ -228,13 +278,15 @@ def _system(name: str, table: dict[str, Any]) -> System:
     data = table.get("data", "raw")
     if data not in get_args(DataName):
         raise UserError(f"{where}: data must be one of {', '.join(get_args(DataName))}; got {data!r}")
-    recipe = {key: table[key] for key in _SHARED if key != "evaluate"}
+    recipe = {key: table[key] for key in _RECIPE}
     refuse_sizes_of_the_data(recipe, where)
+    _refuse_no_list(table["choose"], "dropout", f"{where}: choose.", float, int)
     try:
         return System(
             data=data,
             recipe=from_dict(Recipe, recipe, where),
             evaluate=from_dict(DecodingOptions, table["decoding"] | table["evaluate"], f"{where}: evaluate"),
+            choose=from_dict(Choice, tuples(table["choose"]), f"{where}: choose"),
         )
     except UserError as error:  # such as an objective that does not fit the model
         raise error if str(error).startswith(where) else UserError(f"{where}: {error}") from None

@@ -18,12 +18,13 @@ from disco_mt.data.sources import SourceFiles, can_be_obtained, data_folder, fin
 from disco_mt.errors import UserError
 from disco_mt.recipes.processes import Commands
 from disco_mt.recipes.runner import Runner
-from disco_mt.recipes.stages import CORPUS, SCORES, Stage, plan
+from disco_mt.recipes.stages import CORPUS, SCORES, Stage, plan, run_of
 from disco_mt.recipes.suite import DataName, Suite
 from disco_mt.settings import at_least
 from disco_mt.training.rundir import read_log
 
 ENVIRONMENT = "DISCO_RUNS"
+HASHES = "hashes.json"  # of large files, so that they are not read again
 
 
 class Workspace:
@@ -73,9 +74,11 @@ class Workspace:
         return self._made(f"average:{system}")
 
     def run_directory(self, system: str) -> Path:
-        """The training run of a system."""
-        self.suite.system(system)
-        return self._made(f"train:{system}")
+        """The training run of a system: where there were several, the one that was chosen."""
+        choice = bool(self.suite.system(system).choose.dropout)
+        name = f"choose:{system}" if choice else f"train:{system}"
+        self._made(name)
+        return run_of(self.stage(name), self._stages)
 
     def training_seconds(self, system: str) -> float:
         """How long a system was trained, over all sessions, dev scoring left out."""
@@ -118,19 +121,22 @@ class Workspace:
         """Download the corpus if it is not there and can be downloaded; whether that was done."""
         if not can_be_obtained(self.suite.data.source):
             return False
+        data = self.suite.data
         if not quiet:
-            print(f"corpus {self.suite.data.source}: looking for it, or downloading it", flush=True)
-        if done := obtain(self.suite.data.source, self._data, self.suite.data.languages):
+            print(f"corpus {data.parts.folder or data.source}: what is missing is downloaded", flush=True)
+        done = obtain(data.source, self._data, data.languages, data.parts)
+        if done:
             del self._stages
         return done
 
     def _files(self) -> SourceFiles:
-        return find_files(self.suite.data.source, self._data, self.suite.data.languages)
+        data = self.suite.data
+        return find_files(data.source, self._data, data.languages, data.parts)
 
     def _corpus(self) -> dict[str, str]:
         """The hashes of the files of the corpus, or where they are not at hand those of the last time."""
         try:
-            return self._files().hashes()
+            return self._files().hashes(self.folder / HASHES)
         except UserError:
             if self._data_given and not can_be_obtained(self.suite.data.source):
                 raise

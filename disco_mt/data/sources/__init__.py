@@ -5,6 +5,7 @@ tatoeba            train, dev, test .en .de, plain or .gz, with {dev,test}.all-r
                    sentence, then every translation); or the tab-separated file that people download
 phrasebook         generated; needs no files
 libreoffice-help   Debian packages (MPL-2.0), downloaded with apt-get; English with German, French, Chinese
+mtdata             any corpora that mtdata can download, many as one; or a folder of such files
 """
 
 from __future__ import annotations
@@ -14,22 +15,25 @@ from pathlib import Path
 from disco_mt.data.phrasebook import write_phrasebook
 from disco_mt.data.sources.files import (
     Languages,
+    Parts,
     SourceFiles,
     SourceName,
     SplitFiles,
     data_folder,
     only,
-    read_pairs,
     sample,
     write_lines,
     write_pairs,
 )
 from disco_mt.data.sources.folders import find_in_folder
 from disco_mt.data.sources.libreoffice_help import find_packages, obtain_packages, write_splits
+from disco_mt.data.sources.many import find_parts, obtain_parts, write_train
 from disco_mt.data.sources.tatoeba import references_alone, split_by_source, write_download
+from disco_mt.errors import UserError
 from disco_mt.files import atomic_directory
 
 __all__ = [
+    "Parts",
     "SourceFiles",
     "SourceName",
     "SplitFiles",
@@ -42,7 +46,12 @@ __all__ = [
 ]
 
 
-def find_files(source: SourceName, folder: Path | None, languages: Languages) -> SourceFiles:
+NO_PARTS = Parts()
+
+
+def find_files(
+    source: SourceName, folder: Path | None, languages: Languages, parts: Parts = NO_PARTS
+) -> SourceFiles:
     """The files of a corpus in `folder`, or in the folder of its own name there; missing ones are named."""
     match source:
         case "phrasebook":
@@ -52,6 +61,8 @@ def find_files(source: SourceName, folder: Path | None, languages: Languages) ->
             return SourceFiles(source, languages)
         case "libreoffice-help":
             return find_packages(folder, languages)
+        case "mtdata":
+            return find_parts(folder, languages, parts)
         case "tatoeba":
             only(
                 languages, languages[0] == "en", "tatoeba is split by English sentence: the source must be en"
@@ -61,12 +72,17 @@ def find_files(source: SourceName, folder: Path | None, languages: Languages) ->
 
 def can_be_obtained(source: SourceName) -> bool:
     """Can `obtain` download this corpus?"""
-    return source in ("libreoffice-help",)
+    return source in ("libreoffice-help", "mtdata")
 
 
-def obtain(source: SourceName, folder: Path | None, languages: Languages) -> bool:
-    """Download a corpus that can be downloaded and is not there yet; returns whether that was done."""
-    return source == "libreoffice-help" and obtain_packages(folder, languages)
+def obtain(source: SourceName, folder: Path | None, languages: Languages, parts: Parts = NO_PARTS) -> bool:
+    """Download what is missing of a corpus that can be downloaded; returns whether something was."""
+    match source:
+        case "libreoffice-help":
+            return obtain_packages(folder, languages)
+        case "mtdata":
+            return obtain_parts(folder, languages, parts)
+    return False
 
 
 def text_files(files: SourceFiles, out: Path, limit: int = 0) -> dict[str, SplitFiles]:
@@ -75,11 +91,13 @@ def text_files(files: SourceFiles, out: Path, limit: int = 0) -> dict[str, Split
     limit: use a sample of so many training pairs (0: all); larger samples have the smaller ones in them.
     """
     if not out.exists():
-        with atomic_directory(out) as directory:
-            _convert(files, directory)
-            if limit:
-                pairs = sample(read_pairs(_ready(files, "train", directory)), limit)
-                write_pairs(directory, "train", files.languages, pairs)
+        try:
+            with atomic_directory(out) as directory:
+                _convert(files, directory)
+                if limit:
+                    _write_sample(files, directory, limit)
+        except OSError as error:
+            raise UserError(f"cannot write {out}: {error.strerror or error}") from error
     return {split: _ready(files, split, out) for split in ("train", "valid", "test")}
 
 
@@ -90,12 +108,24 @@ def _convert(files: SourceFiles, directory: Path) -> None:
             _write_phrasebook(directory)
         case "libreoffice-help":
             write_splits(files, directory)
+        case "mtdata":
+            write_train(files, directory)
         case "tatoeba" if files.raw:
             write_download(files.raw["download"], files.languages, directory)
     for split, each in files.splits.items():
         if each.references is not None:
             lines = references_alone(each.references, each.source)
             write_lines(directory / f"{split}.references.tsv", lines)
+
+
+def _write_sample(files: SourceFiles, directory: Path, limit: int) -> None:
+    """A sample of the training pairs in place of all; it is drawn from a file that may have the same name."""
+    small = directory / "sample"
+    small.mkdir()
+    write_pairs(small, "train", files.languages, sample(_ready(files, "train", directory), limit))
+    for path in list(small.iterdir()):
+        path.replace(directory / path.name)
+    small.rmdir()
 
 
 def _write_phrasebook(directory: Path) -> None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
+import heapq
 import os
-import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from disco_mt.data.sources.hashes import remembered_hashes
 from disco_mt.errors import UserError
 from disco_mt.text.lines import read_lines
 
-SourceName = Literal["multi30k", "tatoeba", "phrasebook", "libreoffice-help"]
+SourceName = Literal["multi30k", "tatoeba", "phrasebook", "libreoffice-help", "mtdata"]
 Languages = tuple[str, str]
 Pair = tuple[str, str]
 
@@ -31,6 +31,21 @@ class SplitFiles:
 
 
 @dataclass(frozen=True)
+class Parts:
+    """What a corpus of many corpora is made of. Names are ids of `mtdata list`."""
+
+    folder: str = ""
+    """Its folder in the folder of corpora."""
+    train: tuple[str, ...] = ()
+    by_hand: tuple[str, ...] = ()
+    """Training corpora that mtdata has not: a person puts their files beside the others."""
+    valid: str = ""
+    valid_one_in: int = 0
+    """Where there is no `valid`: every nth pair of the training text, which is taken out of it."""
+    test: str = ""
+
+
+@dataclass(frozen=True)
 class SourceFiles:
     """Where a corpus is: files of its splits, or files that splits are made from, or (phrasebook) nowhere."""
 
@@ -38,6 +53,7 @@ class SourceFiles:
     languages: Languages
     splits: dict[str, SplitFiles] = field(default_factory=dict)  # references begin with the source sentence
     raw: dict[str, Path] = field(default_factory=dict)  # what each file is -> a file that must be converted
+    held_out: int = 0  # every nth pair of the training text is for validation; 0: none
 
     def paths(self) -> dict[str, Path]:
         """What each file is -> the file."""
@@ -51,9 +67,12 @@ class SourceFiles:
         }
         return self.raw | {name: path for name, path in named.items() if path is not None}
 
-    def hashes(self) -> dict[str, str]:
-        """The SHA-256 of what is in each file: the same for a file and its .gz."""
-        return {name: _content_hash(path) for name, path in self.paths().items()}
+    def hashes(self, memory: Path | None = None) -> dict[str, str]:
+        """The SHA-256 of what is in each file: the same for a file and its .gz.
+
+        memory: a file that remembers those of large files, for as long as they are not touched.
+        """
+        return remembered_hashes(self.paths(), memory)
 
 
 def data_folder(given: Path | None) -> Path | None:
@@ -82,12 +101,15 @@ def existing(path: Path) -> Path | None:
     return next((each for each in (path, packed) if each.is_file()), None)
 
 
-def read_pairs(files: SplitFiles) -> list[Pair]:
-    """All pairs of a split."""
+def read_pairs(source: Path, target: Path) -> Iterator[Pair]:
+    """The pairs of two files, one at a time."""
     try:
-        return list(zip(read_lines(files.source), read_lines(files.target), strict=True))
+        yield from zip(read_lines(source), read_lines(target), strict=True)
     except ValueError:
-        raise UserError(f"{files.source} and {files.target} must have the same number of lines") from None
+        one, other = (sum(1 for _ in read_lines(path)) for path in (source, target))
+        raise UserError(
+            f"{source} and {target} must have the same number of lines, but have {one:,} and {other:,}"
+        ) from None
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
@@ -113,15 +135,9 @@ def draw(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def sample(pairs: list[Pair], limit: int) -> list[Pair]:
-    """`limit` pairs in the order of the corpus."""
-    chosen = sorted(range(len(pairs)), key=lambda number: draw(str(number)))[:limit]
-    return [pairs[number] for number in sorted(chosen)]
-
-
-def _content_hash(path: Path) -> str:
-    try:
-        with gzip.GzipFile(path) if path.suffix == ".gz" else path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"cannot read {path}: {error}") from error
+def sample(files: SplitFiles, limit: int) -> Iterator[Pair]:
+    """`limit` pairs in the order of the corpus, which is read twice and never in memory."""
+    count = sum(1 for _ in read_pairs(files.source, files.target))
+    chosen = {*heapq.nsmallest(limit, range(count), key=lambda number: draw(str(number)))}
+    pairs = enumerate(read_pairs(files.source, files.target))
+    return (pair for number, pair in pairs if number in chosen)
