@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SETUP := .venv/.installed
 
-.PHONY: demo test test-slow check bench setup clean
+.PHONY: demo test test-slow browser screenshots check bench setup clean
 
 setup: $(SETUP)
 
@@ -22,6 +22,16 @@ test: $(SETUP)
 # Long fault and load tests: killed runs, millions of sentences.
 test-slow: $(SETUP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --override-ini addopts='-q --strict-markers' tests/slow
+
+# The page in a real browser. Chromium is Debian's package: apt-get install chromium. Where there is none,
+# `make test` skips these tests and says so; here it is fetched first.
+browser: $(SETUP)
+	command -v chromium >/dev/null || { apt-get update && apt-get install --yes chromium; }
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/browser
+
+# docs/screenshots anew; MODEL=DIR takes another model than the shipped one.
+screenshots: $(SETUP)
+	$(BIN)/python tests/browser/screenshots.py $(MODEL)
 
 check: $(SETUP)
 	$(BIN)/ruff check .
