@@ -91,10 +91,11 @@ def _seconds(result: Result, setting: int) -> Seconds:
 
 def verdict(measured: Measured, found: Sequence[Ratio]) -> list[str]:
     """What the figures say, in words; where AT wins it is said, and a tie is called a tie."""
-    last = _settings(measured)[-1]
+    settings = _settings(measured)
+    told = {settings[-1], PROCESSOR} if measured.load.busy else {settings[-1]}
     return [
         *[_fastest(measured, precision) for precision in _precisions(measured)],
-        *[_sentence(each) for each in found if each.threads == last],
+        *[_sentence(each) for each in found if each.threads in told],
         *_batches(measured),
     ]
 
@@ -119,7 +120,8 @@ def _fastest(measured: Measured, precision: str) -> str:
 
 def _sentence(each: Ratio) -> str:
     """One comparison: faster, slower or a tie."""
-    how = "each at its best thread count" if each.threads == BEST else f"{each.threads} thread(s)"
+    special = {BEST: "each at its best thread count", PROCESSOR: "processor time of one thread"}
+    how = special.get(each.threads, f"{each.threads} thread(s)")
     if each.tie:
         return f"Tie: {each.system} and {each.baseline} ({how}): {_times(each.value)}."
     if each.value.estimate > 1:

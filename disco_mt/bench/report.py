@@ -71,7 +71,7 @@ def _tables(measured: Measured, found: Sequence[Ratio], about: About) -> list[Ta
         tables.append(_by_length(measured, lengths))
     if found:
         tables.append(_ratios(measured, found))
-    if any(fastest_batch(each, 1)[2] for each in measured.alive):
+    if _has_batches(measured):
         tables.append(_throughput(measured))
     return [*tables, _work(measured), _memory_and_quality(measured, about)]
 
@@ -182,7 +182,7 @@ def _memory_and_quality(measured: Measured, about: About) -> Table:
 
 def _figures(measured: Measured) -> list[Figure]:
     lengths = groups([_length(measured, place) for place in measured.plan.timed])
-    found = [_overview(measured)]
+    found = [_overview(measured)] if _has_batches(measured) else []
     if len(lengths) > 1:
         series = [
             Series(
@@ -197,6 +197,10 @@ def _figures(measured: Measured) -> list[Figure]:
         ]
         found.append(Figure("latency", "One sentence at a time", _unit(measured), "p50, ms", tuple(series)))
     return found
+
+
+def _has_batches(measured: Measured) -> bool:
+    return any(fastest_batch(each, 1)[2] for each in measured.alive)
 
 
 def _overview(measured: Measured) -> Figure:

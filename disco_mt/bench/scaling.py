@@ -108,7 +108,8 @@ def scaling_report(measured: Measured, size: Size, command: str) -> Report:
     threads = measured.plan.threads[0]
     notes = (
         f"A pass predicts all rows and projects all keys; random weights, {size} size, {threads} "
-        f"thread(s), {measured.plan.repeats} interleaved repeats. By length K is {USUAL}; by K there are {MIDDLE} tokens.",
+        f"thread(s), {measured.plan.repeats} interleaved repeats. By length K is {USUAL}; by K there "
+        f"are {MIDDLE} tokens.",
         f"WARNING: {load.warning()}." if load.busy else calm,
     )
     verdict = tuple(in_words(each) for each in found)

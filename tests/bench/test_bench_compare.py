@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from runs import measured, result, system
 
 from disco_mt.bench.compare import BEST, PROCESSOR, baselines, best_threads, fastest_batch, ratios, verdict
+from disco_mt.bench.load import Load
 
 DISCO, BEAM, GREEDY = system("disco"), system("autoregressive"), system("autoregressive", beam=1)
 
@@ -51,6 +54,13 @@ def test_where_at_wins_the_verdict_says_so() -> None:
     words = verdict(run, ratios(run))
     assert f"ahead of {DISCO.label} (2.50 times [2.50, 2.50] of its time)" in words[0]
     assert f"AT wins: {BEAM.label} is 2.50 times [2.50, 2.50] as fast as {DISCO.label}" in words[1]
+
+
+def test_on_a_busy_machine_processor_time_is_judged_as_well() -> None:
+    run = measured(result(DISCO, t1=100, t2=100), result(BEAM, t1=40, t2=40))
+    busy = replace(run, load=Load(1.5, 1.5, 2.0, 2))
+    assert sum("processor time" in line for line in verdict(busy, ratios(busy))) == 1
+    assert not any("processor time" in line for line in verdict(run, ratios(run)))
 
 
 def test_the_best_batch_is_reported_whoever_wins() -> None:
