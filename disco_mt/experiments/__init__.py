@@ -24,6 +24,7 @@ EXPERIMENTS = {
     "batch-size": "Figure 3: quality against training batch size (trains models)",
     "data-size": "DisCo against CMLM as data grows (trains models)",
     "two-readers": "beyond the paper: one model that writes in parallel and reads left to right",
+    "pins": "beyond the paper: pinned words, and what the other words gain from them",
 }
 """Names, with what they repeat. A module is imported only when its experiment runs."""
 

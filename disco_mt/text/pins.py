@@ -75,11 +75,20 @@ def contains(text: str, phrase: str, language: str = "") -> bool:
 
     In a language without spaces the letters are all there is to see.
     """
+    return _spaced(phrase) in text if language in SPACELESS else find(text, phrase) >= 0
+
+
+def find(text: str, phrase: str) -> int:
+    """Where the phrase first stands in the text as whole words; -1: nowhere."""
     phrase = _spaced(phrase)
-    if language in SPACELESS:
-        return phrase in text
     places = (found.start() for found in re.finditer(f"(?={re.escape(phrase)})", text))
-    return any(_stands_alone(text, start, start + len(phrase)) for start in places)
+    return next((start for start in places if _stands_alone(text, start, start + len(phrase))), -1)
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text with spaces, without the punctuation around them."""
+    trimmed = (_trimmed(word) for word in text.split())
+    return [word for word in trimmed if any(map(_is_letter, word))]
 
 
 def may_follow(target: Tokenizer) -> list[bool]:
@@ -104,6 +113,11 @@ def may_precede(target: Tokenizer) -> list[bool]:
 def has_spaces(target: Tokenizer) -> bool:
     """Are the words that BPE sees separated by spaces?"""
     return target.processing != "raw" or target.language not in SPACELESS
+
+
+def _trimmed(word: str) -> str:
+    inside = [n for n, character in enumerate(word) if _is_letter(character)]
+    return word[inside[0] : inside[-1] + 1] if inside else ""
 
 
 def _spaced(text: str) -> str:

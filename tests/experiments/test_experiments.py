@@ -35,6 +35,7 @@ EXPECTED = {
     "batch-size": (2, ["batch-size.svg", "batch-size.png"], "more robust to smaller batches"),
     "data-size": (2, ["data-size.svg", "data-size.png"], "as data grows, 12 to 200 pairs"),
     "two-readers": (7, [], "Self-rescoring improves easy-first"),
+    "pins": (6, [], "3 pinned: all are kept"),
 }
 SHORT = ("--samples", "20", "--sentences", "2", "--repeats", "2", "--steps", "2", "--quiet")
 
@@ -139,7 +140,7 @@ def test_figures_without_matplotlib(workspace: Workspace, tmp_path: Path, monkey
 
 def test_unknown_experiment_and_list(capsys):
     assert main(["experiment", "mian"]) == 2
-    assert "there is no experiment 'mian'; there are: main, speed" in capsys.readouterr().err
+    assert "there is no experiment 'mian'; there are: curves, main, speed" in capsys.readouterr().err
     assert main(["experiment"]) == 0
     assert all(name in capsys.readouterr().out for name in ("two-readers",))
 

@@ -1,0 +1,177 @@
+"""Pinned words: are they kept, and do the other words gain from them? On the test set.
+
+Words are drawn from the reference and pinned anywhere. What comes out is compared with the same decoder's
+output without pins, into which the words are pasted: of the other words alone (the pinned ones taken out of
+outputs and references alike), and of whole texts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.errors import UserError
+from disco_mt.evaluation.quality import measure
+from disco_mt.experiments import systems
+from disco_mt.experiments.decode import Decoding, Lab
+from disco_mt.experiments.experiment import Experiment, Options
+from disco_mt.experiments.judge import Judge, Texts
+from disco_mt.experiments.pinned_words import Words, drawn_words, pasted, without
+from disco_mt.experiments.report import Report, Verdict
+from disco_mt.experiments.systems import Role, mask_predict
+from disco_mt.experiments.table import Table, number
+from disco_mt.progress import stage
+from disco_mt.text.pins import SPACELESS, Pin, contains
+
+NUMBERS = (1, 3)
+DECODERS: dict[str, tuple[Role, DecodingOptions]] = {
+    "DisCo + Easy-First": (systems.DISCO, systems.EASY_FIRST),
+    "DisCo + Mask-Predict": (systems.DISCO, mask_predict(10)),
+    "CMLM + Mask-Predict": (systems.CMLM, mask_predict(10)),
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Test sentences with enough words, and the words that are pinned in each."""
+
+    places: list[int]  # in the test set
+    words: list[Words]  # the most that are pinned; fewer are the first of them
+    references: list[list[str]]
+
+    def pinned(self, pins: int) -> list[Words]:
+        """The words pinned in each sentence."""
+        return [words[:pins] for words in self.words]
+
+    def other_references(self, pins: int) -> list[list[str]]:
+        """The references without the pinned words."""
+        each = zip(self.references, self.pinned(pins), strict=True)
+        return [[without(line, words) for line in lines] for lines, words in each]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One decoder with so many pins a sentence, beside its own output with the words pasted in."""
+
+    label: str
+    pins: int
+    kept: float  # share of pins that the outputs have
+    there_anyway: float  # share of pins that the outputs without pins have
+    whole: tuple[Texts, Texts]  # pasted in, pinned
+    others: tuple[Texts, Texts]  # the same without the pinned words
+    refused: int
+
+
+def run(lab: Lab, options: Options, command: str) -> Report:
+    """Every decoder that takes pins, with one and with three."""
+    if lab.language in SPACELESS:
+        raise UserError(f"pins are drawn from words with spaces between them, which {lab.language} has not")
+    sample = _sample(lab)
+    found = [
+        _outcome(lab, sample, label, Decoding(lab.system(role), decoding), pins)
+        for label, (role, decoding) in DECODERS.items()
+        if systems.has(lab.suite, role)
+        for pins in NUMBERS
+    ]
+    return Report(
+        title=f"Pinned words: {lab.suite.name}",
+        source="not there; it follows from predicting any word from any subset of the others",
+        command=command,
+        tables=(_table(lab, sample, found),),
+        verdicts=tuple(verdict for each in found for verdict in _verdicts(lab, sample, each)),
+        notes=_notes(found),
+    )
+
+
+def _sample(lab: Lab) -> Sample:
+    references = lab.references("test")
+    drawn = [drawn_words(lines[0], max(NUMBERS), f"pins {n}") for n, lines in enumerate(references)]
+    places = [n for n, words in enumerate(drawn) if words]
+    if not places:
+        raise UserError(f"no test sentence of {lab.suite.name} has more than {max(NUMBERS)} different words")
+    return Sample(places, [drawn[n] for n in places], [references[n] for n in places])
+
+
+def _outcome(lab: Lab, sample: Sample, label: str, decoding: Decoding, pins: int) -> Outcome:
+    plain = [lab.decode(decoding, "test").texts[n] for n in sample.places]
+    sources, wanted = [lab.sources("test")[n] for n in sample.places], sample.pinned(pins)
+    with stage(f"{decoding.slug()}, {pins} pinned", len(sources), lab.quiet) as advance:
+        found = lab.translator(decoding).translate(
+            sources,
+            **asdict(decoding.options),
+            pinned=[[Pin(word) for word in words] for words in wanted],
+            progress=advance,
+        )
+    texts = [each.text for each in found]
+    first = [lines[0] for lines in sample.references]
+    put_in = [pasted(*each) for each in zip(plain, wanted, first, strict=True)]
+    return Outcome(
+        label,
+        pins,
+        _share(texts, wanted),
+        _share(plain, wanted),
+        (tuple(put_in), tuple(texts)),
+        (_without(put_in, wanted), _without(texts, wanted)),
+        sum(bool(each.refused) for each in found),
+    )
+
+
+def _share(texts: list[str], wanted: list[Words]) -> float:
+    """Share of the words that the texts contain."""
+    held = [contains(text, word) for text, words in zip(texts, wanted, strict=True) for word in words]
+    return sum(held) / len(held)
+
+
+def _without(texts: list[str], wanted: list[Words]) -> Texts:
+    return tuple(without(text, words) for text, words in zip(texts, wanted, strict=True))
+
+
+def _table(lab: Lab, sample: Sample, found: list[Outcome]) -> Table:
+    scores = ("other words, BLEU", "other words, chrF", "whole texts, BLEU")
+    pairs = [name for score in scores for name in (f"{score}: pasted in", "pinned")]
+    header = ("", "pins", "there anyway", "kept", *pairs)
+    note = (
+        f"Test set of {lab.suite.name}: the {len(sample.places)} sentences with more than {max(NUMBERS)} "
+        "different words; T=10, length beam 5. Pins are drawn from the (first) reference, without their "
+        "places. “Other words”: pinned words are taken out of outputs and references. “Pasted in”: output "
+        "without pins, and missing words put about where the reference has them."
+    )
+    return Table("One and three pins", header, tuple(_row(lab, sample, each) for each in found), note)
+
+
+def _row(lab: Lab, sample: Sample, each: Outcome) -> tuple[str, ...]:
+    others = [measure(texts, sample.other_references(each.pins), lab.language) for texts in each.others]
+    whole = [measure(texts, sample.references, lab.language) for texts in each.whole]
+    return (
+        each.label,
+        str(each.pins),
+        f"{100 * each.there_anyway:.1f} %",
+        f"{100 * each.kept:.1f} %",
+        *(number(quality.bleu) for quality in others),
+        *(number(quality.chrf) for quality in others),
+        *(number(quality.bleu) for quality in whole),
+    )
+
+
+def _verdicts(lab: Lab, sample: Sample, each: Outcome) -> tuple[Verdict, ...]:
+    who = f"{each.label}, {each.pins} pinned"
+    others = Judge(sample.other_references(each.pins), lab.language, lab.samples)
+    whole = Judge(sample.references, lab.language, lab.samples)
+    return (
+        Verdict(f"{who}: all are kept", "yes" if each.kept == 1 else "no", f"{100 * each.kept:.2f} %"),
+        others.better(f"{who}: the other words are better than without pins", *reversed(each.others)),
+        whole.better(f"{who}: the whole is better than with the words pasted in", *reversed(each.whole)),
+    )
+
+
+def _notes(found: list[Outcome]) -> tuple[str, ...]:
+    refused = [f"{each.label}, {each.pins}: {each.refused}" for each in found if each.refused]
+    return (f"Refused, and counted as not kept: {'; '.join(refused)}.",) if refused else ()
+
+
+EXPERIMENT = Experiment(
+    "Pinned words",
+    lambda suite: systems.systems_for(suite, [systems.DISCO]),
+    run,
+    ("wmt14.en-de",),
+)
