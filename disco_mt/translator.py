@@ -20,7 +20,8 @@ from disco_mt.decoding.pins import Neighbours, Pinned
 from disco_mt.decoding.placement import beam_for
 from disco_mt.decoding.rescoring import Reader, check_same_vocabulary, rescore
 from disco_mt.decoding.strategies import DecodingOptions, check_pinnable, decode, strategy_for
-from disco_mt.decoding.translation import OnPass, Translation
+from disco_mt.decoding.translation import Hypothesis, OnPass, Translation
+from disco_mt.engine.choice import Engine, make_engine
 from disco_mt.errors import UserError
 from disco_mt.models.base import TranslationModel
 from disco_mt.models.directory import Directory, load_weights, read_config
@@ -49,21 +50,32 @@ class Translator:
     text: TextPair
     device: str = "cpu"
     rescorer: Reader | None = None
+    engine: Engine | None = None  # what decodes where it can; None: the plain algorithms
 
     @staticmethod
     def from_pretrained(
-        name: str | Path = DEFAULT_MODEL, device: str = "cpu", rescore_with: str | Path = ""
+        name: str | Path = DEFAULT_MODEL,
+        device: str = "cpu",
+        rescore_with: str | Path = "",
+        engine: str = "",
+        precision: str = "",
+        threads: int = 0,
     ) -> Translator:
         """`name`: a shipped model, a model directory, or the id of a model on the hub ("owner/model").
 
         rescore_with: another model, or "self", that reads the length candidates left to right and picks one.
+        engine: "incremental" (disco models on a CPU: the same results as the plain algorithms, with less
+            work), "ctranslate2" (autoregressive models), "reference" (the plain algorithms); "": the fastest.
+        precision: "fp32" or "int8", if the engine has it; "": fp32. Pinned words and traces are always fp32.
+        threads: for the whole process; 0: what is fastest for a model of this size, found out once.
         """
         directory = read_config(find_model(name))
         text = TextPair.load(directory.path, directory.text)
         _check_vocabulary(directory, text)
         model = load_weights(directory).to(check_device(device))
         rescorer = _rescorer(directory, model, rescore_with) if str(rescore_with) else None
-        return Translator(model, text, device, rescorer)
+        chosen = make_engine(model, text.vocabularies, device, engine, precision, threads)
+        return Translator(model, text, device, rescorer, chosen)
 
     def translate(
         self,
@@ -131,6 +143,9 @@ class Translator:
             for i, ids in enumerate(sentences)
         }
         results = {i: refusal(refused[i]) for i, ids in enumerate(sentences) if refused[i] or not ids}
+        if self._has_engine_for(options) and not (trace or on_pass):
+            free = [i for i in range(len(sentences)) if i not in results and not pins[i]]
+            results |= self._by_engine(sentences, free, options, batch_tokens, progress)
         # A trace shows what a lone sentence does to the last bit: batches round differently, and a tie of
         # probabilities within rounding could then show another order.
         for batch in self._batches(
@@ -145,6 +160,38 @@ class Translator:
             if progress is not None:
                 progress(len(batch))
         return [results[i] for i in range(len(sentences))]
+
+    def _has_engine_for(self, options: DecodingOptions) -> bool:
+        """Is there an engine that knows the strategy? One of lower precision must: the user asked for it."""
+        if self.engine is None or self.engine.fits(options):
+            return self.engine is not None
+        if self.engine.precision != "fp32":
+            raise UserError(
+                f"strategy {options.strategy!r} has no precision {self.engine.precision}; it has: fp32"
+            )
+        return False
+
+    def _by_engine(
+        self,
+        sentences: Sequence[Ids],
+        places: list[int],
+        options: DecodingOptions,
+        batch_tokens: int,
+        progress: Callable[[int], None] | None,
+    ) -> dict[int, Translation]:
+        """The sentences at these places, through the engine."""
+        assert self.engine is not None
+        found: dict[int, Hypothesis[int]] = {}
+        for number, hypothesis in self.engine.decode([sentences[i] for i in places], options, batch_tokens):
+            found[places[number]] = hypothesis
+            if progress is not None:
+                progress(1)
+        if self.rescorer is not None:
+            for batch in _batches(sentences, places, batch_tokens):
+                source, read = self._tensor([sentences[i] for i in batch]), [found[i] for i in batch]
+                read = rescore(self.rescorer, source, read, options.length_weight)
+                found |= dict(zip(batch, read, strict=True))
+        return {i: named(hypothesis, self.text.target) for i, hypothesis in found.items()}
 
     @cached_property
     def longest_source(self) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from disco_mt import Translator
+from disco_mt.engine.choice import make_engine
 from disco_mt.errors import UserError
 from disco_mt.translator import check_device, find_model
 from small_model import LONGEST, Small, make_small, sentences
@@ -22,8 +24,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
 def translator(small: Small, request: pytest.FixtureRequest) -> Translator:
     """In float64: batches round differently, and in float32 a near tie could fall either way."""
     found = Translator.from_pretrained(getattr(small, request.param))
-    found.model.double()
-    return found
+    return replace(found, engine=make_engine(found.model.double(), found.text.vocabularies))
 
 
 @pytest.fixture(scope="module")

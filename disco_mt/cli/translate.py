@@ -37,6 +37,8 @@ def translate(
     pin: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
     batch_tokens: int = BATCH_TOKENS,
     device: str = "cpu",
+    engine: str = "",
+    precision: str = "",
     threads: int = 0,
     quiet: bool = False,
 ) -> int:
@@ -67,7 +69,10 @@ def translate(
             sentence 1, where the text is split; a text that itself ends in @2 takes one more @.
         batch_tokens: Padded source tokens that are decoded together; 1 is one sentence at a time.
         device: cpu, cuda or mps.
-        threads: Threads to use; 0 leaves the choice to torch.
+        engine: incremental (disco models on a CPU), ctranslate2 (autoregressive models), reference (the plain
+            algorithms, any model); empty: the fastest that gives the same results.
+        precision: fp32 or int8, if the engine has it; empty: fp32.
+        threads: Threads to use; 0: what is fastest, which the incremental engine finds out once.
         quiet: No progress bar.
     """
     if text and input_ is not None:
@@ -75,7 +80,7 @@ def translate(
     if output is not None:
         refuse_existing(output)
     use_threads(threads)
-    translator = Translator.from_pretrained(model, device, rescore_with)
+    translator = Translator.from_pretrained(model, device, rescore_with, engine, precision, threads)
     lines = [well_formed(each) for each in text] if text else input_lines(input_)
     pinned = pins_for_one_text(pin, len(lines))
     if tokens:

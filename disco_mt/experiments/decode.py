@@ -138,7 +138,8 @@ class Lab:
             other = decoding.rescore_with
             reader = other if other in ("", "self") else self.model(other)
             path = self.model(decoding.system)
-            self._translators[key] = Translator.from_pretrained(path, self.device, reader)
+            # Strategies are compared on equal terms: no engine that only some of them have.
+            self._translators[key] = Translator.from_pretrained(path, self.device, reader, "reference")
         return self._translators[key]
 
     def decode(self, decoding: Decoding, split: SplitName) -> Hypotheses:

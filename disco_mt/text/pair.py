@@ -53,6 +53,11 @@ class TextPair:
             joint=vocabulary == "joint",
         )
 
+    def vocabularies(self) -> tuple[list[str], list[str]]:
+        """The tokens of source and target, by id."""
+        source, target = (side.tokens(range(side.vocabulary_size)) for side in (self.source, self.target))
+        return source, target
+
     def save(self, directory: Path) -> dict[str, Any]:
         """Write the vocabularies into `directory`; returns the description that `load` needs."""
         source = directory / ("tokenizer.json" if self.joint else "tokenizer.source.json")

@@ -1,0 +1,66 @@
+"""How many threads are best for one sentence of a model of this size? Measured once, then remembered."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+
+import torch
+
+from disco_mt.engine.easy_first import IncrementalEngine
+from disco_mt.engine.runtime import Runtime
+from disco_mt.engine.schedule import Driven, Structure
+from disco_mt.machine import remembered
+from disco_mt.models.config import ModelConfig
+from disco_mt.models.disco import DisCo
+from disco_mt.special import NUM_SPECIAL
+
+MakeRuntime = Callable[[DisCo, str, int], Runtime]
+"""(model, precision, threads) -> runtime."""
+
+_WORDS = 20  # of the sentence that is tried
+_REPEATS = 3
+
+
+def calibrated_threads(model: DisCo, precision: str, make_runtime: MakeRuntime) -> int:
+    """The fastest number of threads for one sentence at a time; OMP_NUM_THREADS is the user's own choice."""
+    if os.environ.get("OMP_NUM_THREADS", "").isdecimal():
+        return max(1, int(os.environ["OMP_NUM_THREADS"]))
+    most = _processors()
+    if most == 1:
+        return 1
+    question = f"threads {precision} {asdict(_size(model.config))}"
+    return int(remembered(question, lambda: _fastest(model, precision, make_runtime, most)))
+
+
+def _processors() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _size(config: ModelConfig) -> ModelConfig:
+    """What time hangs on."""
+    return replace(config, dropout=0.0, attention_dropout=0.0, activation_dropout=0.0)
+
+
+def _fastest(model: DisCo, precision: str, make_runtime: MakeRuntime, most: int) -> int:
+    choices: list[int] = [2**power for power in range(most.bit_length()) if 2**power < most] + [most]
+    before = torch.get_num_threads()
+    times = {threads: _seconds(make_runtime(model, precision, threads), threads) for threads in choices}
+    torch.set_num_threads(before)
+    return min(choices, key=lambda threads: times[threads])
+
+
+def _seconds(runtime: Runtime, threads: int) -> float:
+    """The best of a few decodings of one sentence, after one that warms up."""
+    torch.set_num_threads(threads)
+    engine, words = IncrementalEngine(runtime), min(_WORDS, runtime.longest_target)
+    schedule = Driven(Structure.fixed((words,) * 5, (1.0, 0.95, 0.5)))
+    taken = []
+    for _ in range(1 + _REPEATS):
+        start = time.perf_counter()
+        list(engine.decode([[NUM_SPECIAL] * min(_WORDS, words)], schedule=schedule))
+        taken.append(time.perf_counter() - start)
+    return min(taken[1:])

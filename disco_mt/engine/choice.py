@@ -1,0 +1,171 @@
+"""Which engines and precisions there are for a model, and the one place that makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Protocol
+
+import torch
+
+from disco_mt.decoding.strategies import DecodingOptions, strategy_for
+from disco_mt.decoding.translation import Hypothesis
+from disco_mt.engine.calibration import calibrated_threads
+from disco_mt.engine.ctranslate2 import CTranslate2Engine, export_ctranslate2
+from disco_mt.engine.easy_first import ORDERS, IncrementalEngine, Work
+from disco_mt.engine.runtime import Runtime
+from disco_mt.engine.torch_runtime import TorchRuntime
+from disco_mt.errors import UserError
+from disco_mt.models.autoregressive import Autoregressive
+from disco_mt.models.base import TranslationModel
+from disco_mt.models.disco import DisCo
+
+PRECISIONS: dict[str, tuple[str, ...]] = {
+    "reference": ("fp32",),
+    "incremental": ("fp32",),
+    "ctranslate2": ("fp32", "int8"),
+}
+"""What each engine computes in; the first is its default."""
+
+
+Vocabularies = Callable[[], tuple[list[str], list[str]]]
+
+
+class Engine(Protocol):
+    """Translates what the plain algorithms translate, faster."""
+
+    name: str
+    precision: str
+
+    def fits(self, options: DecodingOptions) -> bool:
+        """Does it know this strategy?"""
+        ...
+
+    def decode(
+        self, sentences: Sequence[list[int]], options: DecodingOptions, batch_tokens: int
+    ) -> Iterator[tuple[int, Hypothesis[int]]]:
+        """(place, hypothesis) of each sentence, as they are finished."""
+        ...
+
+
+def engines_for(model: TranslationModel, device: str) -> tuple[str, ...]:
+    """The engines that can run a model on a device; the first is the default."""
+    if device == "cpu" and isinstance(model, DisCo):
+        return ("incremental", "reference")
+    if device == "cpu" and isinstance(model, Autoregressive) and not model.config.contextless:
+        return ("reference", "ctranslate2")
+    return ("reference",)
+
+
+def make_engine(
+    model: TranslationModel,
+    vocabularies: Vocabularies,
+    device: str = "cpu",
+    name: str = "",
+    precision: str = "",
+    threads: int = 0,
+) -> Engine | None:
+    """The engine of that name, or None for the reference: the plain algorithms in decoding/.
+
+    vocabularies: gives the tokens of source and target by id. threads: 0: chosen by a short calibration.
+    """
+    fitting = engines_for(model, device)
+    name = name or fitting[0]
+    if name not in fitting:
+        what = "does not fit" if name in PRECISIONS else "is not known for"
+        kind, listed = model.config.kind, ", ".join(fitting)
+        raise UserError(
+            f"engine {name!r} {what} a model of kind {kind} on device {device}; there are: {listed}"
+        )
+    precision = precision or PRECISIONS[name][0]
+    if precision not in PRECISIONS[name]:
+        raise UserError(
+            f"engine {name} has no precision {precision!r}; it has: {', '.join(PRECISIONS[name])}"
+        )
+    if name == "incremental" and isinstance(model, DisCo):
+        return Incremental(model, precision, threads)
+    if name == "ctranslate2":
+        return ByCTranslate2(model, vocabularies, precision, threads)
+    return None
+
+
+class Incremental:
+    """Exact incremental easy-first for DisCo models."""
+
+    name = "incremental"
+
+    def __init__(self, model: DisCo, precision: str, threads: int = 0) -> None:
+        if precision == "int8":
+            check_int8()
+        self.precision = precision
+        self.threads = threads or calibrated_threads(model, precision, make_runtime)
+        torch.set_num_threads(self.threads)
+        self.engine = IncrementalEngine(make_runtime(model, precision, self.threads))
+
+    @property
+    def work(self) -> Work:
+        """What was computed so far."""
+        return self.engine.work
+
+    def fits(self, options: DecodingOptions) -> bool:
+        """Every strategy whose visible sets are fixed."""
+        return strategy_for("disco", options.strategy) in ORDERS
+
+    def decode(
+        self, sentences: Sequence[list[int]], options: DecodingOptions, batch_tokens: int
+    ) -> Iterator[tuple[int, Hypothesis[int]]]:
+        """See Engine."""
+        strategy = strategy_for("disco", options.strategy)
+        for found in self.engine.decode(
+            sentences, strategy, options.iterations, options.length_beam, batch_tokens
+        ):
+            yield found.place, found.hypothesis
+
+
+def make_runtime(model: DisCo, precision: str, threads: int) -> Runtime:
+    """The arithmetic in a precision: float32 in torch, int8 in ONNX Runtime, as measured faster."""
+    if precision == "fp32":
+        return TorchRuntime(model)
+    raise NotImplementedError
+
+
+def check_int8() -> None:
+    """Refuse int8 where its packages are missing."""
+    missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"precision int8 needs {' and '.join(missing)}: pip install 'disco-mt[onnx]'; "
+            "without it there is: fp32"
+        )
+
+
+class ByCTranslate2:
+    """CTranslate2 for autoregressive models, with the same weights."""
+
+    name = "ctranslate2"
+
+    def __init__(
+        self, model: TranslationModel, vocabularies: Vocabularies, precision: str, threads: int
+    ) -> None:
+        self.precision = precision
+        with TemporaryDirectory(prefix="disco-") as folder:  # it is read once
+            export_ctranslate2(model, *vocabularies(), Path(folder) / "model")
+            kind = "float32" if precision == "fp32" else precision
+            self.engine = CTranslate2Engine(Path(folder) / "model", threads or torch.get_num_threads(), kind)
+
+    def fits(self, options: DecodingOptions) -> bool:
+        """Both searches."""
+        return True
+
+    def decode(
+        self, sentences: Sequence[list[int]], options: DecodingOptions, batch_tokens: int
+    ) -> Iterator[tuple[int, Hypothesis[int]]]:
+        """See Engine. Batches are CTranslate2's own."""
+        greedy = strategy_for("autoregressive", options.strategy) == "greedy"
+        beam = 1 if greedy else options.beam
+        step = max(1, batch_tokens // max((len(ids) + 1 for ids in sentences), default=1))
+        for start in range(0, len(sentences), step):
+            batch = list(sentences[start : start + step])
+            yield from enumerate(self.engine.translate(batch, beam, options.length_penalty), start)
