@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from disco_mt.bench.measure import Measured, Result
 from disco_mt.bench.statistics import Seconds, latency, ratio
-from disco_mt.bench.system import SHORT, shape
+from disco_mt.bench.system import shape
 from disco_mt.experiments.judge import Interval, Judge
 
 BEST = 0  # instead of a number of threads: each system with the number that is best for it
@@ -110,7 +110,7 @@ def _fastest(measured: Measured, precision: str) -> str:
     ranked = sorted(there, key=lambda each: latency(each.times[best_threads(each)].seconds).mean)
     first = ranked[0]
     name, ms = first.system.label, latency(first.times[best_threads(first)].seconds).mean
-    words = f"One sentence at a time, {SHORT[precision]}: fastest is {name} with {ms:.1f} ms"
+    words = f"One sentence at a time, {precision}: fastest is {name} with {ms:.1f} ms"
     for second in ranked[1:2]:
         lead = ratio(second.times[best_threads(second)].seconds, first.times[best_threads(first)].seconds)
         behind = f"{second.system.label} ({_times(lead)} of its time)"
@@ -143,15 +143,15 @@ def _batches(measured: Measured) -> list[str]:
 
 
 def costs(measured: Measured, judge: Judge) -> list[str]:
-    """What int8 costs in BLEU, where there are references: each system beside itself in float32."""
+    """What int8 costs in BLEU, where there are references: each system beside itself in fp32."""
     found = []
     for result in measured.alive:
-        whole = replace(result.system, precision="float32")
+        whole = replace(result.system, precision="fp32")
         for other in measured.alive:
             if result.system.precision == "int8" and other.system == whole:
                 texts = [tuple(each.text for each in one.outcomes) for one in (result, other)]
                 change = judge.difference(texts[0], texts[1])
-                found.append(f"BLEU of {result.system.label} against float32: {change}.")
+                found.append(f"BLEU of {result.system.label} against fp32: {change}.")
     return found
 
 

@@ -13,7 +13,6 @@ from disco_mt.bench.compare import BEST, PROCESSOR, Ratio, best_threads, fastest
 from disco_mt.bench.measure import Measured, Result
 from disco_mt.bench.record import About, machine_facts, mean_gflop, speed, to_json
 from disco_mt.bench.statistics import groups, latency
-from disco_mt.bench.system import SHORT
 from disco_mt.experiments.plot import Figure, Series, draw
 from disco_mt.experiments.table import MISSING, Table, markdown, number
 from disco_mt.files import write_text
@@ -150,7 +149,7 @@ def _work(measured: Measured) -> Table:
     columns = ("system", "steps", "decoder rows", "of the plain rows", "GFLOP a sentence")
     header = (*columns, *(f"GFLOP/s, {threads} thread(s)" for threads in measured.plan.threads))
     peaks = "; ".join(
-        f"{threads} thread(s): " + ", ".join(f"{SHORT[name]} {value:.0f}" for name, value in peak.items())
+        f"{threads} thread(s): " + ", ".join(f"{name} {value:.0f}" for name, value in peak.items())
         for threads, peak in measured.peak.items()
     )
     note = (
@@ -215,7 +214,7 @@ def _overview(measured: Measured) -> Figure:
             tuple(latency(each.times[best_threads(each)].seconds).mean for each in results),
             tuple(fastest_batch(each, count)[2] for each in results),
             False,
-            tuple(f"{each.system.decoding} {SHORT[each.system.precision]}" for each in results),
+            tuple(f"{each.system.decoding} {each.system.precision}" for each in results),
         )
         for name, results in families.items()
     ]

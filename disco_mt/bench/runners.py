@@ -88,7 +88,8 @@ class CTranslate2Runner:
 
     def __init__(self, system: System, threads: int) -> None:
         self.system, self.text = system, Text(system)
-        self.engine = CTranslate2Engine(Path(system.weights.exported), threads, system.precision)
+        precision = "float32" if system.precision == "fp32" else system.precision
+        self.engine = CTranslate2Engine(Path(system.weights.exported), threads, precision)
 
     def translate(self, sentences: Sequence[Sentence]) -> list[Outcome]:
         """Scores are the engine's own: no second pass."""

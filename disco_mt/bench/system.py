@@ -13,11 +13,10 @@ from disco_mt.errors import UserError
 from disco_mt.models.config import Kind, ModelConfig, Stack
 
 Runtime = Literal["ctranslate2", "plain", "incremental"]
-Precision = Literal["float32", "int8"]
+Precision = Literal["fp32", "int8"]
 Size = Literal["base", "desk"]
-PRECISIONS: tuple[Precision, ...] = ("float32", "int8")
-ENGINE_PRECISIONS: tuple[Precision, ...] = ("float32",)
-SHORT = {"float32": "fp32", "int8": "int8"}
+PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
+ENGINE_PRECISIONS: tuple[Precision, ...] = ("fp32",)
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class System:
 
     weights: Weights
     runtime: Runtime
-    precision: Precision = "float32"
+    precision: Precision = "fp32"
     beam: int = 5
     """Beam search of autoregressive models; 1 is greedy."""
     length_beam: int = 5
@@ -64,7 +63,7 @@ class System:
     def label(self) -> str:
         """The name of the row."""
         runtime = {"ctranslate2": "CTranslate2", "plain": "plain torch", "incremental": "incremental"}
-        return f"{self.weights.name} {self.decoding}, {SHORT[self.precision]}, {runtime[self.runtime]}"
+        return f"{self.weights.name} {self.decoding}, {self.precision}, {runtime[self.runtime]}"
 
 
 def shape(config: ModelConfig) -> str:

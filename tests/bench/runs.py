@@ -14,7 +14,7 @@ CALM = Load(0.0, 0.01, 0.02, 2)
 
 
 def system(
-    kind: Kind, precision: Precision = "float32", beam: int = 5, layers: tuple[int, int] = (6, 6)
+    kind: Kind, precision: Precision = "fp32", beam: int = 5, layers: tuple[int, int] = (6, 6)
 ) -> System:
     encoder, decoder = (Stack(layers=number) for number in layers)
     names = {"autoregressive": "AT", "disco": "DisCo", "cmlm": "CMLM"}
@@ -36,5 +36,5 @@ def result(of: System, *, repeats: int = 3, wobble: float = 0.0, **ms: float) ->
 def measured(*results: Result, threads: tuple[int, ...] = (1, 2)) -> Measured:
     plan = Plan(threads, 3, (0, 1), (0, 1), (8, 32), 1, (0, 1))
     sentences = tuple(Sentence("", (7,) * 25, structure) for structure in fixed_structures([25], 2))
-    peak = {each: {"float32": 100.0 * each, "int8": 400.0 * each} for each in threads}
+    peak = {each: {"fp32": 100.0 * each, "int8": 400.0 * each} for each in threads}
     return Measured(plan, sentences, results, peak, CALM)

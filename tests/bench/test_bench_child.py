@@ -60,7 +60,7 @@ def test_the_meter_measures_both_precisions() -> None:
     child = Child(None, ())
     try:
         found = child.peak(1)
-        assert set(found) == {"float32", "int8"}
+        assert set(found) == {"fp32", "int8"}
         assert min(found.values()) > 0
     finally:
         child.close()

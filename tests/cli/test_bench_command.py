@@ -38,11 +38,11 @@ def test_trained_models_of_all_kinds(disco: Disco, small: Small, tmp_path: Path)
     systems = found["systems"]
     assert isinstance(systems, list)
     assert {(each["kind"], each["runtime"], each["precision"]) for each in systems} >= {
-        ("autoregressive", "ctranslate2", "float32"),
+        ("autoregressive", "ctranslate2", "fp32"),
         ("autoregressive", "ctranslate2", "int8"),
-        ("disco", "plain", "float32"),
-        ("disco", "incremental", "float32"),
-        ("cmlm", "plain", "float32"),
+        ("disco", "plain", "fp32"),
+        ("disco", "incremental", "fp32"),
+        ("cmlm", "plain", "fp32"),
     }
     for each in systems:
         assert each["died"] == ""
