@@ -42,6 +42,7 @@ def open_page(chromium, served) -> Iterator[object]:
     contexts, wrong = [], []
 
     def make(fragment: str = "", width: int = 1280, height: int = 900, **options: object) -> object:
+        options = {"reduced_motion": "reduce"} | options  # nothing moves while it is looked at
         context = chromium.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
         page = context.new_page()

@@ -1,6 +1,6 @@
 """The pictures of the page in docs/screenshots: make screenshots
 
-python tests/browser/screenshots.py [MODEL]: a real browser, a real server, the shipped model unless another is named.
+python tests/browser/screenshots.py [MODEL]: a real browser, a real server, by default the shipped model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from disco_mt.translator import DEFAULT_MODEL
 OUT = Path(__file__).parents[2] / "docs" / "screenshots"
 CHROMIUM = "/usr/bin/chromium"
 TEXT = "I wanted to visit my old friends last weekend."
-PARAGRAPH = "We were tired. The train was late, so we drank coffee and talked about our plans. Nobody wanted to go home."
+PARAGRAPH = "We were tired. The train was late, so we drank coffee and talked. Nobody wanted to go home."
 
 
 def main(model: str) -> None:
