@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from safetensors import SafetensorError
 
@@ -17,7 +20,7 @@ from disco_mt.decoding.beam_search import check_beam
 from disco_mt.decoding.strategies import DecodingOptions, strategy_for
 from disco_mt.distill.assemble import assemble
 from disco_mt.distill.plan import Plan, plan_shards
-from disco_mt.distill.teacher import EngineName, Translate, check_engine, check_fits, open_teacher
+from disco_mt.distill.teacher import EngineName, check_engine, check_fits, open_teacher
 from disco_mt.distill.work import FINISHED, finish, gather, read_shard, work_directory, write_shard
 from disco_mt.errors import UserError
 from disco_mt.files import refuse_existing, sha256
@@ -26,6 +29,9 @@ from disco_mt.progress import Advance, stage
 from disco_mt.settings import at_least, one_of
 from disco_mt.translator import Translator, find_model
 from disco_mt.version import __version__
+
+RunnerName = Literal["local", "ray"]
+Finished = tuple[int, list[tuple[int, ...]]]  # the number of a shard, and its translations
 
 
 @dataclass(frozen=True)
@@ -50,12 +56,22 @@ class DistillOptions:
     """Padded source tokens that are decoded together (engine torch)."""
     device: str = "cpu"
     """cpu, cuda or mps (engine torch)."""
+    runner: RunnerName = "local"
+    """local: this process. ray: many, on this machine or on a Ray cluster; the output is the same."""
+    workers: int = 0
+    """Processes that translate side by side (runner ray); 0: as many as there is room for."""
+    ray_address: str = ""
+    """Of a Ray cluster, such as auto; without it RAY_ADDRESS counts, else Ray runs on this machine."""
 
     def __post_init__(self) -> None:
         check_beam(self.beam, self.length_penalty)
         one_of("engine", self.engine, get_args(EngineName))
         at_least("shard_size", self.shard_size, 1)
         at_least("batch_tokens", self.batch_tokens, 1)
+        one_of("runner", self.runner, get_args(RunnerName))
+        at_least("workers", self.workers, 0)
+        if self.runner == "local" and (self.workers or self.ray_address):
+            raise UserError("--workers and --ray-address are for --runner ray; the runner is local")
 
     @property
     def decoding(self) -> DecodingOptions:
@@ -81,7 +97,8 @@ def distill(options: DistillOptions, command: str = "", quiet: bool = False) -> 
     dataset = Dataset.open(options.data)
     description = read_description(options.data, "dataset.json", "a dataset directory")
     directory = read_config(find_model(options.model))
-    teacher = Translator.from_pretrained(directory.path, options.device)
+    here = options.device if options.runner == "local" else "cpu"  # workers have a teacher of their own
+    teacher = Translator.from_pretrained(directory.path, here)
     check_fits(directory, options.data, description["text"])
     check_engine(directory, options.engine, options.device)
     try:
@@ -111,24 +128,52 @@ def _translate(
         print(_announcement(plan, len(missing)), file=sys.stderr)
     if missing:
         tokens = sum(int(source.lengths[plan.sentences(number)].sum()) for number in missing)
-        with (
-            open_teacher(teacher, options.engine, options.decoding, options.batch_tokens, work) as translate,
-            stage("translating (source tokens)", tokens, quiet) as advance,
-        ):
+        dtype = id_type(dataset.text.target.vocabulary_size)
+        run = _locally if options.runner == "local" else _on_ray
+        with stage("translating (source tokens)", tokens, quiet) as advance:
             # The longest sentences first: if memory is short, that shows at once.
-            for number in reversed(missing):
-                translate_shard(work, plan, number, dataset, translate, advance)
+            finished = run(missing[::-1], partial(_sentences, plan, source), teacher, options, work, advance)
+            with closing(finished):
+                for number, translations in finished:
+                    write_shard(work, number, translations, dtype)
     return gather(work, plan.shards, id_type(dataset.text.target.vocabulary_size))
 
 
-def translate_shard(
-    work: Path, plan: Plan, number: int, dataset: Dataset, translate: Translate, advance: Advance
-) -> None:
-    """One unit of work: it depends on no other, and what it writes on nothing but its arguments."""
-    source = dataset.splits["train"].source
-    sentences = [source[pair].tolist() for pair in plan.sentences(number)]
-    dtype = id_type(dataset.text.target.vocabulary_size)
-    write_shard(work, number, translate(sentences, advance), dtype)
+def _sentences(plan: Plan, source: Side, number: int) -> list[list[int]]:
+    """One unit of work: it depends on no other, and its translation on nothing but these."""
+    return [source[pair].tolist() for pair in plan.sentences(number)]
+
+
+def _locally(
+    numbers: Sequence[int],
+    sentences: Callable[[int], list[list[int]]],
+    teacher: Translator,
+    options: DistillOptions,
+    work: Path,
+    advance: Advance,
+) -> Generator[Finished, None, None]:
+    with open_teacher(teacher, options.engine, options.decoding, options.batch_tokens, work) as translate:
+        for number in numbers:
+            yield number, translate(sentences(number), advance)
+
+
+def _on_ray(
+    numbers: Sequence[int],
+    sentences: Callable[[int], list[list[int]]],
+    teacher: Translator,
+    options: DistillOptions,
+    work: Path,
+    advance: Advance,
+) -> Generator[Finished, None, None]:
+    from disco_mt.distill.on_ray import Cluster, Job, translate_on_ray
+
+    model = find_model(options.model)
+    job = Job(model, options.engine, options.decoding, options.batch_tokens, options.device)
+    cluster = Cluster(options.ray_address, options.workers)
+    with closing(translate_on_ray(numbers, sentences, job, cluster)) as finished:
+        for number, translations in finished:
+            advance(sum(map(len, sentences(number))))
+            yield number, translations
 
 
 def _announcement(plan: Plan, missing: int) -> str:
