@@ -13,6 +13,7 @@ from disco_mt.cli.common import call, use_threads
 from disco_mt.errors import UserError
 from disco_mt.recipes.recipe import Recipe, load_recipe, shipped_recipes
 from disco_mt.recipes.train import train_recipe
+from disco_mt.training.processes import rank
 from disco_mt.training.session import TrainingResult
 
 
@@ -21,6 +22,7 @@ class TrainCommand:
     """Train a model. Every key of the recipe is an option too, and an option wins.
 
     disco train phrasebook.disco --data data --out runs/disco --training.max-steps 3000
+    torchrun --nproc-per-node=2 -m disco_mt train phrasebook.disco --data data --out runs/disco
     """
 
     recipe: tyro.conf.Positional[str]
@@ -53,7 +55,9 @@ def run(command: TrainCommand) -> int:
         device=command.device,
         quiet=command.quiet,
     )
-    if command.json:
+    if rank():  # the first of several processes speaks for all
+        pass
+    elif command.json:
         print(json.dumps(_summary(command, result)))
     elif not command.quiet:
         print(_sentence(command, result))

@@ -24,4 +24,5 @@ class LengthPredictor(nn.Module):
         """slot: (batch, width), as the encoder left it -> (batch, classes)."""
         scores = slot @ self.weight.T
         impossible = torch.arange(scores.shape[1], device=scores.device) == 0
-        return scores.masked_fill(impossible, -torch.inf).log_softmax(dim=1)
+        kind = torch.promote_types(scores.dtype, torch.float32)  # autocast may have made it half
+        return scores.masked_fill(impossible, -torch.inf).log_softmax(dim=1, dtype=kind)

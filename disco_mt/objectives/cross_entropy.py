@@ -2,6 +2,10 @@
 
 Rows go in chunks; a chunk's logits become its loss and, at once, its share of the gradients. So memory is
 one chunk of logits, and the product is not computed a second time in the backward pass.
+
+The gradient of a row's logits is softmax - (1 - eps) [gold] - eps / V. Its divisor and its constant never
+touch the large matrix: e^logits stands for the softmax, rows of the small factors are divided instead, and
+eps / V becomes a sum over the vocabulary, or over the rows, of the other factor.
 """
 
 from __future__ import annotations
@@ -11,46 +15,53 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_LOGITS_AT_ONCE = 1 << 21  # 8 MB in float32; more falls out of the cache
+_LOGITS_AT_ONCE = 1 << 21  # 8 MB in float32; more falls out of a processor's cache
+_LOGITS_AT_ONCE_GPU = 1 << 27
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, wanted: Tensor, smoothing: float
+        ctx: Any, hidden: Tensor, weight: Tensor, wanted: Tensor, smoothing: float, products: torch.dtype
     ) -> tuple[Tensor, Tensor]:
+        rows_low, weight_low = hidden.to(products), weight.to(products)
+        hidden, weight = _at_least_float32(hidden), _at_least_float32(weight)
         needed = any(ctx.needs_input_grad[:2])
-        hidden_grad = torch.zeros_like(hidden) if needed else None
+        hidden_grad = torch.empty_like(hidden) if needed else None
         weight_grad = torch.zeros_like(weight) if needed else None
-        loss, nll = hidden.new_zeros((), dtype=torch.float64), hidden.new_zeros((), dtype=torch.float64)
-        size = max(1, _LOGITS_AT_ONCE // len(weight))
+        nll = hidden.new_zeros((), dtype=torch.float64)
+        normalisers = hidden.new_zeros((), dtype=torch.float64)
+        size = max(1, _at_once(hidden) // len(weight))
         buffer = hidden.new_empty(min(size, len(hidden)), len(weight))
         for start in range(0, len(hidden), size):
-            rows, ids = hidden[start : start + size], wanted[start : start + size, None]
-            logits = torch.mm(rows, weight.T, out=buffer[: len(rows)])
-            gold, mean = logits.gather(1, ids), logits.mean(dim=1, keepdim=True)
-            # One pass of exp in place: probabilities take the place of the logits.
-            highest = logits.amax(dim=1, keepdim=True)
+            rows, ids = rows_low[start : start + size], wanted[start : start + size, None]
+            logits = _product(rows, weight_low.T, buffer[: len(rows)])
+            gold, highest = logits.gather(1, ids), logits.amax(dim=1, keepdim=True)
+            # e^logits in place, the highest being 1: the softmax but for its divisor.
             total = logits.sub_(highest).exp_().sum(dim=1, keepdim=True)
             normaliser = highest + total.log()
-            row_nll = (normaliser - gold).sum()
-            nll += row_nll
-            loss += (1 - smoothing) * row_nll + smoothing * (
-                normaliser - mean
-            ).sum()  # mean NLL of all entries
+            normalisers += normaliser.sum()
+            nll += (normaliser - gold).sum()
             if hidden_grad is not None and weight_grad is not None:
-                grad = logits.div_(total).sub_(smoothing / len(weight))
-                grad.scatter_add_(1, ids, grad.new_full(ids.shape, smoothing - 1))
-                torch.mm(grad, weight, out=hidden_grad[start : start + size])
-                weight_grad.addmm_(grad.T, rows)
-        ctx.save_for_backward(hidden_grad, weight_grad)
+                logits.scatter_add_(1, ids, (smoothing - 1) * total)
+                grad, share = logits.to(rows.dtype), 1 / total
+                _product(grad, weight_low, hidden_grad[start : start + size]).mul_(share)
+                _add_product(grad.T, (rows * share).to(rows.dtype), weight_grad)
+        if hidden_grad is not None and weight_grad is not None:
+            every = smoothing / len(weight)
+            hidden_grad -= every * weight.sum(dim=0)
+            weight_grad -= every * hidden.sum(dim=0)
+        ctx.gradients = hidden_grad, weight_grad
         ctx.mark_non_differentiable(nll)
+        # The mean NLL of all entries needs the mean logit alone, hidden . (mean weight).
+        mean_logits = (hidden @ weight.mean(dim=0)).sum(dtype=torch.float64)
+        loss = (1 - smoothing) * nll + smoothing * (normalisers - mean_logits)
         return loss.to(hidden.dtype), nll.to(hidden.dtype)
 
     @staticmethod
-    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        hidden_grad, weight_grad = ctx.saved_tensors
-        return hidden_grad * scale, weight_grad * scale, None, None
+    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        hidden_grad, weight_grad = ctx.gradients
+        return hidden_grad * scale, weight_grad * scale, None, None, None
 
 
 def linear_cross_entropy(
@@ -58,7 +69,37 @@ def linear_cross_entropy(
 ) -> tuple[Tensor, Tensor]:
     """Sums over rows of (1 - eps) * NLL + eps / V * (NLL of every entry), and of the NLL alone (no gradient).
 
-    hidden: (rows, width); weight: (vocabulary, width); wanted: (rows,) ids.
+    hidden: (rows, width); weight: (vocabulary, width); wanted: (rows,) ids. Under autocast the products are
+    in half precision, and all else in float32.
     """
-    loss, nll = _LinearCrossEntropy.apply(hidden, weight, wanted, smoothing)  # type: ignore[no-untyped-call]
+    arguments = hidden, weight, wanted, smoothing, _product_type(hidden)
+    with torch.autocast(hidden.device.type, enabled=False):
+        loss, nll = _LinearCrossEntropy.apply(*arguments)  # type: ignore[no-untyped-call]
     return loss, nll
+
+
+def _product_type(hidden: Tensor) -> torch.dtype:
+    """What autocast would use, if it is bfloat16. float16 has no room for gradients that are made before
+    the loss is scaled: there the products are in float32."""
+    kind = hidden.device.type
+    if torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) == torch.bfloat16:
+        return torch.bfloat16
+    return torch.promote_types(hidden.dtype, torch.float32)
+
+
+def _at_least_float32(tensor: Tensor) -> Tensor:
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+
+
+def _at_once(hidden: Tensor) -> int:
+    return _LOGITS_AT_ONCE_GPU if hidden.device.type == "cuda" else _LOGITS_AT_ONCE
+
+
+def _product(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
+    """left @ right into `out`, whose type may be a wider one."""
+    return torch.mm(left, right, out=out) if left.dtype == out.dtype else out.copy_(torch.mm(left, right))
+
+
+def _add_product(left: Tensor, right: Tensor, total: Tensor) -> Tensor:
+    """total += left @ right."""
+    return total.addmm_(left, right) if left.dtype == total.dtype else total.add_(torch.mm(left, right))

@@ -10,6 +10,7 @@ from disco_mt.models.build import build_model
 from disco_mt.objectives.build import build_objective
 from disco_mt.recipes.recipe import Recipe
 from disco_mt.training.loop import train
+from disco_mt.training.processes import own_device, together
 from disco_mt.training.session import TrainingResult
 from disco_mt.translator import check_device
 
@@ -23,17 +24,23 @@ def train_recipe(
     device: str = "cpu",
     quiet: bool = False,
 ) -> TrainingResult:
-    """Train on the dataset directory `data` into the run directory `out`, anew or from where it stopped."""
+    """Train on the dataset directory `data` into the run directory `out`, anew or from where it stopped.
+
+    If torchrun started this process among others, they train together.
+    """
     dataset = Dataset.open(data)
     recipe = recipe.for_data(dataset)
-    return train(
-        out,
-        build_model(recipe.model, recipe.training.seed).to(check_device(device)),
-        dataset,
-        build_objective(recipe.model.kind, recipe.objective),
-        dev_scorer(dataset, recipe.decoding, device),
-        recipe.training,
-        recipe.as_dict(),
-        resume=resume,
-        quiet=quiet,
-    )
+    own = own_device(str(check_device(device)))
+    with together(device) as processes:
+        return train(
+            out,
+            build_model(recipe.model, recipe.training.seed).to(own),
+            dataset,
+            build_objective(recipe.model.kind, recipe.objective),
+            dev_scorer(dataset, recipe.decoding, own),
+            recipe.training,
+            recipe.as_dict(),
+            resume=resume,
+            quiet=quiet,
+            processes=processes,
+        )

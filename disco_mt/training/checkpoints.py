@@ -96,8 +96,13 @@ def load_latest(run: Path, warn: Callable[[str], None]) -> Checkpoint:
 def restore(checkpoint: Checkpoint, model: TranslationModel, optimizer: torch.optim.Optimizer) -> None:
     """Put the numbers of a checkpoint into a model and its optimizer."""
     load_tensors(model, checkpoint.weights, checkpoint.path / WEIGHTS)
+    restore_optimizer(checkpoint.optimizer, model, optimizer)
+
+
+def restore_optimizer(tensors: Tensors, model: TranslationModel, optimizer: torch.optim.Optimizer) -> None:
+    """What `optimizer_tensors` gave, back into an optimizer."""
     parameters = dict(model.named_parameters())
-    for full_name, tensor in checkpoint.optimizer.items():
+    for full_name, tensor in tensors.items():
         key, name = full_name.split(".", 1)
         # A copy: the optimizer writes into it, and what was read from a file need not be aligned.
         optimizer.state[parameters[name]][key] = tensor.clone().to(parameters[name].device)

@@ -1,25 +1,42 @@
 """The gradient of one update: sums over its batches, then one division by the words they come from.
 
-So every word of an update weighs the same however it is cut into batches, and an objective may say only
-afterwards how many words it predicted (CMLM).
+So every word of an update weighs the same however it is cut into batches and shared out among processes, and
+an objective may say only afterwards how many words it predicted (CMLM).
+
+Between processes the gradients go through torch's DistributedDataParallel rather than one all-reduce at the
+end, because it sends them off while the backward pass of the last batch still runs. Two things it would do
+otherwise: it averages, where this wants sums (so a hook of ours reduces), and it waits for a process that has
+no batch (so such a process takes part with one sentence that weighs nothing).
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import get_total_norm
 
-from disco_mt.data.batches import collate
+from disco_mt.batch import Batch
+from disco_mt.data.batches import Indices, collate
 from disco_mt.data.dataset import Split
 from disco_mt.keyed import mix
 from disco_mt.models.base import TranslationModel
-from disco_mt.objectives.losses import Objective
+from disco_mt.objectives.losses import Losses, Objective
+from disco_mt.training.precision import autocast, scaler
+from disco_mt.training.processes import ALONE, Processes
 from disco_mt.training.updates import Update
+
+# A batch for a process that has none: (place in the update, indices of pairs).
+_ONE_SENTENCE: list[tuple[int, Indices]] = [(0, np.zeros(1, np.int32))]
 
 
 @dataclass(frozen=True)
@@ -30,24 +47,75 @@ class Sums:
     words: int
 
 
-def accumulate(
-    model: TranslationModel, objective: Objective, split: Split, update: Update, seed: int, step: int
-) -> Sums:
-    """Add the gradients of all batches of this process; dropout is keyed, so there is no state to keep.
+class _Step(nn.Module):
+    """Model and objective as one module with one forward pass: what DistributedDataParallel can wrap."""
 
-    The key of a batch is its place in the update, not its process: any number of processes draws the same.
-    """
-    device = str(next(model.parameters()).device)
-    sums: dict[str, Tensor] = {}
-    words = 0
-    for place, indices in update.batches:
-        torch.manual_seed(mix(seed, step, place))
-        losses = objective(model, collate(split, indices).to(device), mix(seed, step))
-        losses.total.backward()  # type: ignore[no-untyped-call]
-        for name, value in {"loss": losses.total.detach(), **losses.parts}.items():
-            sums[name] = sums[name] + value if name in sums else value
-        words += losses.words
-    return Sums({name: float(value) for name, value in sums.items()}, words)
+    def __init__(self, model: TranslationModel, objective: Objective, precision: str, device: str) -> None:
+        super().__init__()
+        self.model, self.objective, self.precision, self.device = model, objective, precision, device
+
+    def forward(self, batch: Batch, key: int) -> Losses:
+        with autocast(self.precision, self.device):
+            return self.objective(self.model, batch.to(self.device), key)
+
+
+class Learner:
+    """Makes the gradients of an update, together with the other processes."""
+
+    def __init__(
+        self,
+        model: TranslationModel,
+        objective: Objective,
+        precision: str = "fp32",
+        processes: Processes = ALONE,
+    ) -> None:
+        device = str(next(model.parameters()).device)
+        step = _Step(model, objective, precision, device)
+        self.processes = processes
+        self.scaler = scaler(precision, device)
+        self.step: nn.Module = step if processes.world == 1 else _distributed(step)
+
+    def accumulate(self, split: Split, update: Update, seed: int, step: int) -> Sums:
+        """Add up the gradients of all batches of an update, of this and all other processes.
+
+        Dropout is keyed, so there is no state to keep; the key of a batch is its place in the update, not
+        its process: any number of processes draws the same.
+        """
+        sums: dict[str, Tensor] = {}
+        words = 0
+        share, weight = (update.batches, 1) if update.batches else (_ONE_SENTENCE, 0)
+        for number, (place, indices) in enumerate(share, start=1):
+            torch.manual_seed(mix(seed, step, place))
+            with self._reducing(number == len(share)):
+                losses: Losses = self.step(collate(split, indices), mix(seed, step))
+                self.scaler.scale(weight * losses.total).backward()  # type: ignore[no-untyped-call]
+            for name, value in {"loss": losses.total.detach(), **losses.parts}.items():
+                sums[name] = sums.get(name, 0) + weight * value
+            words += weight * losses.words
+        return self._total({name: float(value) for name, value in sums.items()}, words)
+
+    def _reducing(self, last: bool) -> AbstractContextManager[None]:
+        """Gradients travel once an update, in the backward pass of the last batch."""
+        if isinstance(self.step, DistributedDataParallel) and not last:
+            return self.step.no_sync()
+        return nullcontext()
+
+    def _total(self, losses: dict[str, float], words: int) -> Sums:
+        *values, all_words = self.processes.total([*losses.values(), words])
+        return Sums(dict(zip(losses, values, strict=True)), int(all_words))
+
+
+def _distributed(step: _Step) -> DistributedDataParallel:
+    with warnings.catch_warnings(action="ignore", category=FutureWarning):  # newer torch renames the option
+        wrapped = DistributedDataParallel(step, broadcast_buffers=False)  # which are the same tables for all
+    wrapped.register_comm_hook(None, lambda _, bucket: _summed(bucket))
+    return wrapped
+
+
+def _summed(bucket: Any) -> torch.futures.Future[Tensor]:
+    """Sums, exactly; an average that is multiplied again would be rounded twice."""
+    sent: torch.futures.Future[list[Tensor]] = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
+    return sent.then(lambda done: done.value()[0])
 
 
 def normalise(parameters: Iterable[nn.Parameter], words: int, clip_norm: float) -> float:

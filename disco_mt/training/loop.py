@@ -14,17 +14,19 @@ import torch
 
 from disco_mt.data.dataset import Dataset, Split
 from disco_mt.errors import UserError
-from disco_mt.files import atomic_directory
 from disco_mt.models.base import TranslationModel
 from disco_mt.objectives.losses import Objective
-from disco_mt.training import checkpoints, rundir
-from disco_mt.training.best import remove_others
-from disco_mt.training.dev import Scorer, best
+from disco_mt.training import rundir
+from disco_mt.training.begin import Beginning, resume_run, share, start_run
+from disco_mt.training.compiled import compile_layers
+from disco_mt.training.dev import Scorer
+from disco_mt.training.gradients import Learner
 from disco_mt.training.interrupt import interruption
 from disco_mt.training.options import TrainingOptions
-from disco_mt.training.progress import Quiet, progress
+from disco_mt.training.precision import check_precision
+from disco_mt.training.processes import ALONE, Processes, restarted
+from disco_mt.training.progress import progress
 from disco_mt.training.session import Session, TrainingResult
-from disco_mt.training.state import State
 from disco_mt.training.updates import Plan, sizes
 
 
@@ -39,29 +41,45 @@ def train(
     *,
     resume: bool = False,
     quiet: bool = False,
+    processes: Processes = ALONE,
 ) -> TrainingResult:
     """Train `model` into the directory `run`, from the start or from its last checkpoint.
 
     `recipe` is kept in run.json and in the models; if it names an "objective", a resumed run must name the
     same, as it must have the same model, data and (but for when to stop and what to keep) options.
+    processes: those that train together, each with its own copy of everything here; see processes.py.
     """
+    device = str(next(model.parameters()).device)
     _check_lengths(model, dataset.splits["train"])
+    check_precision(options.precision, device)
+    if options.compile:
+        compile_layers(model, device)
     settings = _settings(model, dataset, options, recipe)
     optimizer = adamw(model, options)
-    begin = _resume if resume else _start
-    state = begin(run, model, optimizer, settings, recipe, options)
-    plan = Plan(dataset.splits["train"], options.batch_tokens, options.max_tokens, options.seed)
-    amount = sizes(plan, state.position.epoch)
-    epochs = options.max_epochs * amount.updates or options.max_steps
-    with (
-        progress(min(options.max_steps, epochs), state.step, quiet) as shown,
-        interruption(shown.warn) as interrupted,
-    ):
-        session = Session(
-            run, model, dataset, objective, score, options, recipe, settings, optimizer, plan, state, shown
-        )
-        session.announce(amount)
-        return session.run_to_the_end(interrupted)
+
+    def begin(lock: rundir.Lock) -> Beginning:
+        if resume or (restarted() and rundir.is_run(run)):
+            return resume_run(run, lock, model, optimizer, settings, recipe, options.keep_best)
+        return start_run(run, lock, model, optimizer, settings, recipe, processes.world)
+
+    with rundir.Lock() as lock:
+        beginning = processes.on_first(lambda: begin(lock))
+        share(processes, model, optimizer)
+        state, split = beginning.state, dataset.splits["train"]
+        tokens = options.batch_tokens, options.max_tokens
+        plan = Plan(split, *tokens, options.seed, processes.world, processes.rank)
+        learner = Learner(model, objective, options.precision, processes)
+        amount = sizes(plan, state.position.epoch)
+        total = min(options.max_steps, options.max_epochs * amount.updates or options.max_steps)
+        with (
+            progress(total, state.step, quiet, processes.first) as shown,
+            interruption(shown.warn) as interrupted,
+        ):
+            session = Session(
+                run, model, dataset, learner, score, options, recipe, settings, optimizer, plan, state, shown
+            )
+            session.announce(amount, beginning.world)
+            return session.run_to_the_end(interrupted)
 
 
 def adamw(model: TranslationModel, options: TrainingOptions) -> torch.optim.AdamW:
@@ -74,43 +92,6 @@ def adamw(model: TranslationModel, options: TrainingOptions) -> torch.optim.Adam
         weight_decay=options.weight_decay,
         fused=True,
     )
-
-
-def _start(
-    run: Path,
-    model: TranslationModel,
-    optimizer: torch.optim.Optimizer,
-    settings: dict[str, Any],
-    recipe: dict[str, Any],
-    options: TrainingOptions,
-) -> State:
-    """A run begins with a checkpoint of step 0, so that there is no moment when it cannot be resumed."""
-    rundir.check_new(run)
-    state = State()
-    with atomic_directory(run) as directory:
-        checkpoints.save(directory, model, optimizer, state, settings)
-        rundir.write_run(directory, recipe)
-    return state
-
-
-def _resume(
-    run: Path,
-    model: TranslationModel,
-    optimizer: torch.optim.Optimizer,
-    settings: dict[str, Any],
-    recipe: dict[str, Any],
-    options: TrainingOptions,
-) -> State:
-    """Back to the last checkpoint: what was logged and kept after it goes, because it will come again."""
-    rundir.check_existing(run)
-    checkpoint = checkpoints.load_latest(run, Quiet().warn)
-    _check_settings(run, checkpoint.settings, settings)
-    checkpoints.restore(checkpoint, model, optimizer)
-    rundir.sweep(run)
-    rundir.cut_log(run, checkpoint.state.step)
-    rundir.write_run(run, recipe)
-    remove_others(run, best(checkpoint.state.history, options.keep_best))
-    return checkpoint.state
 
 
 def _check_lengths(model: TranslationModel, split: Split) -> None:
@@ -134,12 +115,3 @@ def _settings(
     tables = {"training": options.decisive(), "model": asdict(model.config)}
     named = {f"{table}.{key}": value for table, values in tables.items() for key, value in values.items()}
     return {**named, "data": dataset.fingerprint, "objective": recipe.get("objective")}
-
-
-def _check_settings(run: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
-    for name, value in now.items():
-        if before.get(name) != value:
-            raise UserError(
-                f"{name} is {value!r}, but {run} was started with {before.get(name)!r}; resume "
-                "with the same, or start a new run in another directory"
-            )

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from disco_mt.errors import UserError
-from disco_mt.settings import at_least
+from disco_mt.settings import at_least, one_of
 
-# What may differ when a run goes on: none of these changes a weight, only when to stop and what to keep.
-MAY_CHANGE = frozenset({"max_steps", "max_epochs", "patience", "save_every", "log_every", "keep_best"})
+# What may differ when a run goes on: when to stop, what to keep, and whether layers are compiled, which
+# changes a weight no more than another number of threads does.
+MAY_CHANGE = frozenset(
+    {"max_steps", "max_epochs", "patience", "save_every", "log_every", "keep_best", "compile"}
+)
+
+Precision = Literal["fp32", "bf16", "fp16"]
 
 
 @dataclass(frozen=True)
@@ -19,9 +24,10 @@ class TrainingOptions:
     seed: int = 1
     """Everything random follows from it: first weights, order of the data, contexts, dropout."""
     batch_tokens: int = 128_000
-    """Tokens an update (the longer side of each batch, padding included), reached by accumulation."""
+    """Tokens an update (the longer side of each batch, padding included), over all processes together,
+    reached by accumulation."""
     max_tokens: int = 8_192
-    """Tokens of one batch that goes through the model at once: as many as fit in memory."""
+    """Tokens of one batch that goes through a model at once: as many as fit in memory."""
     max_steps: int = 300_000
     """Updates after which training ends."""
     max_epochs: int = 0
@@ -47,8 +53,13 @@ class TrainingOptions:
     """Dev scores without improvement after which training ends; 0 = never."""
     log_every: int = 100
     """Updates between two lines of the log."""
+    precision: Precision = "fp32"
+    """Of the matrix products: fp32, bf16 or fp16. Weights, sums, LayerNorm and softmax are always fp32."""
+    compile: bool = False
+    """Compile the layers with torch.compile; on a CPU this needs a C++ compiler."""
 
     def __post_init__(self) -> None:
+        one_of("training.precision", self.precision, get_args(Precision))
         for name in ("max_tokens", "max_steps", "warmup_steps", "keep_best", "save_every", "log_every"):
             at_least(f"training.{name}", getattr(self, name), 1)
         for name in ("seed", "max_epochs", "weight_decay", "dev_every", "patience"):

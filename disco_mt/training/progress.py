@@ -48,6 +48,13 @@ class Quiet:
         """After each line of the log."""
 
 
+class Silent(Quiet):
+    """For all processes but the first: what there is to say is said once."""
+
+    def warn(self, text: str) -> None:
+        pass
+
+
 class Plain(Quiet):
     """A line where the log has one, for files and pipes."""
 
@@ -80,9 +87,11 @@ class Bar(Quiet):
 
 
 @contextmanager
-def progress(total: int, done: int, quiet: bool) -> Iterator[Quiet]:
-    """`total` updates, of which `done` were made before."""
-    if quiet:
+def progress(total: int, done: int, quiet: bool, first: bool = True) -> Iterator[Quiet]:
+    """`total` updates, of which `done` were made before. first: is this the process that speaks?"""
+    if not first:
+        yield Silent()
+    elif quiet:
         yield Quiet()
     elif sys.stderr.isatty():
         with _bar() as bar:

@@ -1,13 +1,17 @@
 """The run directory: run.json says what is run and with what, log.jsonl what happened, a JSON object a line.
 
-RUN/run.json  RUN/log.jsonl  RUN/checkpoints/  RUN/best/
+RUN/run.json  RUN/log.jsonl  RUN/checkpoints/  RUN/best/  RUN/lock
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
+import os
 import platform
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -20,7 +24,38 @@ from disco_mt.training.checkpoints import CHECKPOINTS, remove_unfinished, writin
 from disco_mt.version import __version__
 
 FORMAT_VERSION = 1
-RUN, LOG = "run.json", "log.jsonl"
+RUN, LOG, LOCK = "run.json", "log.jsonl", "lock"
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}  # some network file systems
+
+
+class Lock:
+    """Keeps a second training out of a run directory. The kernel lets go of it when the process ends."""
+
+    def __init__(self) -> None:
+        self.handle: int | None = None
+
+    def take(self, run: Path) -> None:
+        """Take the lock of a run, or refuse."""
+        self.handle = os.open(run / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"another process is training in {run}; wait for it or stop it, or choose another directory"
+            ) from None
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+
+    def __enter__(self) -> Lock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.handle is not None:
+            os.close(self.handle)
+            self.handle = None
 
 
 def is_run(path: Path) -> bool:

@@ -1,4 +1,7 @@
-"""One process at work on a run: update, log, score, save, until there is a reason to stop."""
+"""One process at work on a run: update, log, score, save, until there is a reason to stop.
+
+Of several processes all update; the first alone logs, scores and saves, and all know what it found.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,13 @@ import torch
 from disco_mt.data.dataset import Dataset
 from disco_mt.errors import UserError
 from disco_mt.models.base import TranslationModel
-from disco_mt.objectives.losses import Objective
 from disco_mt.training import checkpoints, rundir
 from disco_mt.training.best import remove_others, save_best
 from disco_mt.training.dev import Scored, Scorer, best, without_improvement
-from disco_mt.training.gradients import Sums, accumulate, normalise
+from disco_mt.training.gradients import Learner, Sums, normalise
 from disco_mt.training.interrupt import Interruption
 from disco_mt.training.options import TrainingOptions
+from disco_mt.training.processes import Processes
 from disco_mt.training.progress import Figures, Quiet
 from disco_mt.training.schedule import learning_rate
 from disco_mt.training.state import State, Window
@@ -47,7 +50,7 @@ class Session:
     run: Path
     model: TranslationModel
     dataset: Dataset
-    objective: Objective
+    learner: Learner
     score: Scorer
     options: TrainingOptions
     recipe: dict[str, Any]
@@ -56,30 +59,40 @@ class Session:
     plan: Plan
     state: State
     shown: Quiet
+    processes: Processes = field(init=False)
     started: float = field(default_factory=time.perf_counter)
     saved: int = -1  # step of the last checkpoint
 
     def __post_init__(self) -> None:
         self.started -= self.state.seconds  # the clock goes on where the last session left it
         self.saved = self.state.step
+        self.processes = self.learner.processes
+        if self.state.scaler:
+            self.learner.scaler.load_state_dict(self.state.scaler)
         self.model.train()
 
-    def announce(self, amount: Sizes) -> None:
+    def announce(self, amount: Sizes, world_before: int) -> None:
         """Say and log what is about to happen, with the real size of an update."""
-        pairs, model = len(self.plan.split), self.model
+        pairs, model, plan = len(self.plan.split), self.model, self.plan
+        times = f"{plan.world} x {plan.accumulation}" if plan.world > 1 else f"{plan.accumulation}"
         self.shown.say(
             f"{model.config.kind}, {model.count_parameters():,} parameters; {pairs:,} pairs; an update is "
-            f"{self.plan.accumulation} x {self.plan.max_tokens:,} tokens at most, {amount.words:,.0f} target "
+            f"{times} x {plan.max_tokens:,} tokens at most, {amount.words:,.0f} target "
             f"words on average; {amount.updates:,} updates an epoch"
         )
         if self.state.step:
             self.shown.say(f"going on after step {self.state.step:,}")
-        self._log("start", {"accumulation": self.plan.accumulation, "words_per_update": amount.words})
+        if world_before != plan.world:
+            self.shown.say(
+                f"until now the number of processes was {world_before}; from here on it is {plan.world}"
+            )
+        sizes = {"accumulation": plan.accumulation, "words_per_update": amount.words}
+        self._log("start", {"processes": plan.world, **sizes})
 
     def run_to_the_end(self, interrupted: Interruption) -> TrainingResult:
         """Update until there is a reason to stop."""
         updates = self.plan.updates(self.state.position)
-        while not (reason := "interrupted" if interrupted.signal else self._finished()):
+        while not (reason := self._interrupted(interrupted) or self._finished()):
             self._advance(next(updates))
         history = self.state.history
         if reason != "interrupted" and not (history and history[-1].step == self.state.step):
@@ -88,6 +101,12 @@ class Session:
         self._log("end", {"reason": reason})
         number = interrupted.signal if reason == "interrupted" else None
         return TrainingResult(self.state.step, reason, best(history, self.options.keep_best), number)
+
+    def _interrupted(self, interrupted: Interruption) -> str:
+        """A signal may reach one process an update earlier than another: all stop as soon as one has it."""
+        number = self.processes.highest(interrupted.signal or 0)
+        interrupted.signal = interrupted.signal or number or None
+        return "interrupted" if number else ""
 
     def _finished(self) -> str:
         """Why the run is at its end; empty if it is not."""
@@ -119,7 +138,8 @@ class Session:
     def _update(self, update: Update) -> None:
         options, state = self.options, self.state
         state.step += 1
-        sums = accumulate(self.model, self.objective, self.plan.split, update, options.seed, state.step)
+        sums = self.learner.accumulate(self.plan.split, update, options.seed, state.step)
+        self.learner.scaler.unscale_(self.optimizer)
         norm = normalise(self.model.parameters(), sums.words, options.clip_norm)
         if math.isfinite(norm):
             self.optimizer.param_groups[0]["lr"] = self._rate()
@@ -128,6 +148,7 @@ class Session:
             state.window.add(sums.losses, sums.words, norm)
         else:
             self._skip(sums, norm)
+        self.learner.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
 
     def _skip(self, sums: Sums, norm: float) -> None:
@@ -149,7 +170,7 @@ class Session:
         """Dev BLEU; a model among the best is written, then the checkpoint that knows it, then others go."""
         state = self.state
         with evaluating(self.model):
-            score = self.score(self.model)
+            score = self.processes.on_first(lambda: self.score(self.model))
         scored = Scored(state.step, state.position.epoch_of_last, score)
         state.history.append(scored)
         figures = {"bleu": score.bleu, "steps": score.steps, "score_seconds": round(score.seconds, 3)}
@@ -157,15 +178,19 @@ class Session:
         self.shown.say(f"step {state.step:,}  epoch {scored.epoch}  dev {score.bleu:.2f} BLEU")
         keep = best(state.history, self.options.keep_best)
         if scored in keep:
-            save_best(self.run, self.model, self.dataset, scored, self.recipe)
+            best_model = self.model, self.dataset, scored, self.recipe
+            self.processes.on_first(lambda: save_best(self.run, *best_model))
         self._save(again=True)
-        remove_others(self.run, keep)
+        self.processes.on_first(lambda: remove_others(self.run, keep))
 
     def _save(self, again: bool = False) -> None:
-        self.state.seconds = time.perf_counter() - self.started
-        if again or self.saved != self.state.step:
-            checkpoints.save(self.run, self.model, self.optimizer, self.state, self.settings, self.plan.world)
-            self.saved = self.state.step
+        state = self.state
+        state.seconds = time.perf_counter() - self.started
+        state.scaler = self.learner.scaler.state_dict()
+        if again or self.saved != state.step:
+            checkpoint = self.model, self.optimizer, state, self.settings, self.plan.world
+            self.processes.on_first(lambda: checkpoints.save(self.run, *checkpoint))
+            self.saved = state.step
 
     def _figures(self) -> Figures:
         window, history = self.state.window, self.state.history
@@ -191,15 +216,19 @@ class Session:
 
     def _log(self, kind: str, entry: dict[str, Any]) -> None:
         seconds = round(time.perf_counter() - self.started, 3)
-        rundir.log(self.run, {"kind": kind, "step": self.state.step, **entry, "seconds": seconds})
+        line = {"kind": kind, "step": self.state.step, **entry, "seconds": seconds}
+        self.processes.on_first(lambda: rundir.log(self.run, line))
 
 
 @contextmanager
 def evaluating(model: TranslationModel) -> Iterator[None]:
-    """Dropout off and no gradients inside the block; then training goes on, whatever happened."""
+    """Dropout off and no gradients inside the block; then training goes on, whatever happened.
+
+    Layers that are compiled for training are left so: decoding has too many shapes to be worth compiling.
+    """
     model.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), torch.compiler.set_stance("force_eager"):
             yield
     finally:
         model.train()

@@ -39,6 +39,7 @@ class State:
     seconds: float = 0.0  # of all sessions of the run
     skipped: int = 0  # updates whose gradient was not finite
     skipped_in_a_row: int = 0
+    scaler: dict[str, float] = field(default_factory=dict)  # of float16's losses, see precision.py
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it; Python writes floats so that they come back exactly."""
@@ -56,4 +57,5 @@ class State:
             position=Position(**content["position"]),
             history=history,
             window=Window(**content["window"]),
+            scaler=content.get("scaler", {}),
         )

@@ -1,6 +1,7 @@
 """A corpus and a DisCo so small that a run takes a fraction of a second.
 
-As a script it trains, so that tests can stop a real process: tiny_run.py RUN [resume] [die:FILE].
+As a script it trains, so that tests can stop a real process, or start several that train together:
+tiny_run.py RUN [resume] [die:FILE] [kill:RANK:BATCH] [term:RANK:BATCH] [steady] [together] [quiet].
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from disco_mt.training.checkpoints import step_directories
 from disco_mt.training.dev import DevScore, Scorer
 from disco_mt.training.loop import train
 from disco_mt.training.options import TrainingOptions
+from disco_mt.training.processes import ALONE, Processes, rank, restarted, together
 from disco_mt.training.rundir import read_log
 from disco_mt.training.session import TrainingResult
 
@@ -44,6 +47,8 @@ OPTIONS = TrainingOptions(
     save_every=5,
     log_every=3,
 )
+# Nine batches, four an update: two processes have two each, and in the last of an epoch the second has none.
+TOGETHER = replace(OPTIONS, batch_tokens=280, max_tokens=70, max_steps=50, save_every=7, log_every=1)
 
 
 def dataset(directory: Path, pairs: int = 70) -> Dataset:
@@ -97,10 +102,23 @@ def go(
     resume: bool = False,
     recipe: dict[str, Any] = RECIPE,
     trained: TranslationModel | None = None,
+    processes: Processes = ALONE,
+    quiet: bool = True,
 ) -> TrainingResult:
     """Train the tiny model."""
-    data = dataset(run.parent / "data")
-    return train(run, trained or model(), data, objective, scorer, options, recipe, resume=resume, quiet=True)
+    data = dataset(run.parent / f"data{processes.rank or ''}")
+    return train(
+        run,
+        trained or model(),
+        data,
+        objective,
+        scorer,
+        options,
+        recipe,
+        resume=resume,
+        quiet=quiet,
+        processes=processes,
+    )
 
 
 def last(run: Path) -> dict[str, torch.Tensor]:
@@ -137,17 +155,43 @@ def _die_while_writing(path: Path) -> None:
     os.replace = replace  # type: ignore[assignment]
 
 
+def _signal_at(flag: str) -> Objective:
+    """The objective, and a signal to this process at a batch; but not again after a restart."""
+    name, who, batch = flag.split(":")
+    number = signal.SIGKILL if name == "kill" else signal.SIGTERM
+    mine = int(who) == rank() and not restarted()
+    count = iter(range(1, 1_000_000))
+
+    def objective(model: TranslationModel, batch_: Any, key: int) -> Any:
+        print("batch", flush=True)
+        if next(count) == int(batch) and mine:
+            os.kill(os.getpid(), number)
+        return OBJECTIVE(model, batch_, key)
+
+    return objective
+
+
 def main(run: Path, *flags: str) -> None:
     """Train, saying when each batch begins."""
-
-    def spoken(model: TranslationModel, batch: Any, key: int) -> Any:
-        print("batch", flush=True)
-        return OBJECTIVE(model, batch, key)
-
+    objective = _signal_at("kill:0:0")
     for flag in flags:
         if flag.startswith("die:"):
             _die_while_writing(run / flag.removeprefix("die:"))
-    result = go(run, objective=spoken, resume="resume" in flags)
+        if flag.startswith(("kill:", "term:")):
+            objective = _signal_at(flag)
+    trained = model(dropout=0.0) if "steady" in flags else model()
+    options = TOGETHER if "together" in flags else OPTIONS
+    torch.set_num_threads(1)
+    with together("cpu") as processes:
+        result = go(
+            run,
+            options,
+            objective,
+            resume="resume" in flags,
+            trained=trained,
+            processes=processes,
+            quiet="quiet" in flags,
+        )
     sys.exit(0 if result.signal is None else 128 + result.signal)
 
 

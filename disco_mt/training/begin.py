@@ -1,0 +1,102 @@
+"""Where a run begins: at step 0, or at the last checkpoint of a run that stopped."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from disco_mt.errors import UserError
+from disco_mt.files import atomic_directory
+from disco_mt.models.base import TranslationModel
+from disco_mt.models.config import ModelConfig
+from disco_mt.training import checkpoints, rundir
+from disco_mt.training.best import remove_others
+from disco_mt.training.dev import best
+from disco_mt.training.options import TrainingOptions
+from disco_mt.training.processes import Processes
+from disco_mt.training.progress import Quiet
+from disco_mt.training.rundir import Lock
+from disco_mt.training.state import State
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """Where a run stands before its first update of today."""
+
+    state: State
+    world: int  # processes that brought it there
+
+
+def start_run(
+    run: Path,
+    lock: Lock,
+    model: TranslationModel,
+    optimizer: torch.optim.Optimizer,
+    settings: dict[str, Any],
+    recipe: dict[str, Any],
+    world: int,
+) -> Beginning:
+    """A run begins with a checkpoint of step 0, so that there is no moment when it cannot be resumed."""
+    rundir.check_new(run)
+    state = State()
+    with atomic_directory(run) as directory:
+        lock.take(directory)
+        checkpoints.save(directory, model, optimizer, state, settings, world)
+        rundir.write_run(directory, recipe)
+    return Beginning(state, world)
+
+
+def resume_run(
+    run: Path,
+    lock: Lock,
+    model: TranslationModel,
+    optimizer: torch.optim.Optimizer,
+    settings: dict[str, Any],
+    recipe: dict[str, Any],
+    keep_best: int,
+) -> Beginning:
+    """Back to the last checkpoint: what was logged and kept after it goes, because it will come again."""
+    rundir.check_existing(run)
+    lock.take(run)
+    checkpoint = checkpoints.load_latest(run, Quiet().warn)
+    _check_settings(run, checkpoint.settings, settings)
+    checkpoints.restore(checkpoint, model, optimizer)
+    rundir.sweep(run)
+    rundir.cut_log(run, checkpoint.state.step)
+    rundir.write_run(run, recipe)
+    remove_others(run, best(checkpoint.state.history, keep_best))
+    return Beginning(checkpoint.state, checkpoint.world)
+
+
+def share(processes: Processes, model: TranslationModel, optimizer: torch.optim.Optimizer) -> None:
+    """Give all processes the optimizer of the first, which alone has read a checkpoint.
+
+    So no file system need be shared. The weights follow: DistributedDataParallel begins by sending them.
+    """
+    if processes.world == 1:
+        return
+    mine = checkpoints.optimizer_tensors(model, optimizer)
+    kinds = processes.from_first({name: (tensor.shape, tensor.dtype) for name, tensor in mine.items()})
+    tensors = {
+        name: mine[name].cpu() if processes.first else torch.empty(shape, dtype=kind)
+        for name, (shape, kind) in kinds.items()
+    }
+    for tensor in tensors.values():
+        processes.tensor_from_first(tensor)
+    checkpoints.restore_optimizer(tensors, model, optimizer)
+
+
+def _check_settings(run: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """A setting that is newer than the run had its default there, whether it had a name or not."""
+    tables = {"training": asdict(TrainingOptions()), "model": asdict(ModelConfig())}
+    defaults = {f"{table}.{key}": value for table, values in tables.items() for key, value in values.items()}
+    for name, value in now.items():
+        found = before.get(name, defaults.get(name))
+        if found != value:
+            raise UserError(
+                f"{name} is {value!r}, but {run} was started with {found!r}; resume "
+                "with the same, or start a new run in another directory"
+            )

@@ -1,0 +1,47 @@
+"""Mixed precision: matrix products in bfloat16 or float16, the weights themselves in float32.
+
+autocast casts at each product and leaves sums, LayerNorm (models/layers.py), softmax (inside attention, whose
+kernels accumulate in float32) and the loss (objectives/cross_entropy.py) in float32. float16 has a narrow
+range: its losses are scaled up before the backward pass and the gradients down after it, by a factor that
+follows what overflows.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from disco_mt.errors import UserError
+from disco_mt.machine import avoid_broken_amx
+
+HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
+# Losses are sums over words here, not means: their gradients are larger, and so the first factor smaller
+# than torch's 2^16.
+_FIRST_SCALE = 2.0**7
+
+
+def autocast(precision: str, device: str) -> torch.autocast:
+    """The context in which losses are computed; with "fp32" it changes nothing."""
+    kind = torch.device(device).type
+    return torch.autocast(kind, HALF.get(precision, torch.bfloat16), enabled=precision in HALF)
+
+
+def scaler(precision: str, device: str) -> torch.amp.GradScaler:
+    """What scales losses and gradients; it does nothing unless the precision is "fp16"."""
+    kind = torch.device(device).type
+    return torch.amp.GradScaler(kind, init_scale=_FIRST_SCALE, enabled=precision == "fp16")
+
+
+def check_precision(precision: str, device: str) -> None:
+    """Refuse what a device cannot do, before any work."""
+    if precision == "fp32":
+        return
+    kind = torch.device(device).type
+    if kind == "cpu":
+        avoid_broken_amx()
+    if kind == "cpu" and precision == "fp16" and not torch.ops.mkldnn._is_mkldnn_fp16_supported():
+        raise UserError(
+            "training.precision fp16 needs --device cuda: torch has no float16 products for this processor "
+            "(it lacks AVX512-FP16); use bf16 or fp32"
+        )
+    if precision == "bf16" and kind == "cuda" and not torch.cuda.is_bf16_supported():
+        raise UserError("training.precision bf16 is not supported by this GPU; use fp16 or fp32")
