@@ -21,10 +21,10 @@ from disco_mt.decoding.easy_first import easy_first
 from disco_mt.decoding.length_beam import length_candidates, predict
 from disco_mt.decoding.mask_predict import mask_predict
 from disco_mt.decoding.translation import Hypothesis
+from disco_mt.engine.choice import check_int8, make_runtime
 from disco_mt.engine.ctranslate2 import CTranslate2Engine
 from disco_mt.engine.easy_first import Finished, IncrementalEngine
 from disco_mt.engine.schedule import Driven, Structure
-from disco_mt.engine.torch_runtime import TorchRuntime
 from disco_mt.errors import UserError
 from disco_mt.models.base import TranslationModel
 from disco_mt.models.build import build_model
@@ -55,7 +55,7 @@ def load_runner(system: System, threads: int) -> Runner:
         case "plain":
             return PlainRunner(system)
         case "incremental":
-            return IncrementalRunner(system)
+            return IncrementalRunner(system, threads)
 
 
 class Text:
@@ -164,9 +164,9 @@ class PlainRunner:
 class IncrementalRunner:
     """The engine that skips what cannot matter."""
 
-    def __init__(self, system: System) -> None:
+    def __init__(self, system: System, threads: int) -> None:
         self.system, self.text = system, Text(system)
-        self.engine = load_engine(system)
+        self.engine = load_engine(system, threads)
 
     def translate(self, sentences: Sequence[Sentence]) -> list[Outcome]:
         """All of them in flight together."""
@@ -188,11 +188,13 @@ class IncrementalRunner:
         return Outcome(len(words), steps, work.rows, work.keys, work.plain_rows, len(source) + 1, text)
 
 
-def load_engine(system: System) -> IncrementalEngine:
+def load_engine(system: System, threads: int) -> IncrementalEngine:
     """The engine with the runtime of the system's precision."""
     model = load_model(system)
     assert isinstance(model, DisCo)
-    return IncrementalEngine(TorchRuntime(model))
+    if system.precision == "int8":
+        check_int8()
+    return IncrementalEngine(make_runtime(model, system.precision, threads))
 
 
 def structures_of(sentences: Sequence[Sentence], beam: int) -> list[Structure]:

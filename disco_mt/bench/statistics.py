@@ -45,22 +45,17 @@ def ratio(slow: Seconds, fast: Seconds, samples: int = 1000, seed: int = 1) -> I
     """How many times as fast `fast` is: time of `slow` over time of `fast`, with its 95 % interval."""
     both = np.array([slow, fast], dtype=np.float64)  # (2, repeats, sentences)
     generator = np.random.default_rng(seed)
-    _, repeats, sentences = both.shape
-    drawn = [
-        _ratio(
-            both[:, generator.integers(repeats, size=repeats)][
-                :, :, generator.integers(sentences, size=sentences)
-            ]
-        )
-        for _ in range(samples)
-    ]
+    repeats, sentences = (generator.integers(size, size=(samples, size)) for size in both.shape[1:])
+    drawn = _ratios(both[:, repeats[:, :, None], sentences[:, None, :]])  # (2, samples, repeats, sentences)
     low, high = np.quantile(drawn, [0.025, 0.975])
-    return Interval(_ratio(both), float(low), float(high))
+    return Interval(float(_ratios(both)), float(low), float(high))
 
 
-def _ratio(both: NDArray[Any]) -> float:
-    totals = np.median(both, axis=1).sum(axis=1)
-    return float(totals[0] / totals[1])
+def _ratios(both: NDArray[Any]) -> NDArray[Any]:
+    """Median over repeats, sum over sentences, first over second."""
+    totals = np.median(both, axis=-2).sum(axis=-1)
+    quotient: NDArray[Any] = totals[0] / totals[1]
+    return quotient
 
 
 def exponent(sizes: Sequence[float], times: Sequence[Sequence[float]], samples: int = 1000) -> Interval:

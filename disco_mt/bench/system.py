@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from disco_mt.engine.choice import PRECISIONS as ENGINE_PRECISIONS
 from disco_mt.errors import UserError
 from disco_mt.models.config import Kind, ModelConfig, Stack
 
@@ -16,7 +17,6 @@ Runtime = Literal["ctranslate2", "plain", "incremental"]
 Precision = Literal["fp32", "int8"]
 Size = Literal["base", "desk"]
 PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
-ENGINE_PRECISIONS: tuple[Precision, ...] = ("fp32",)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,8 @@ def systems_of(weights: Weights) -> list[System]:
         case "disco":
             fast = [
                 System(weights, "incremental", precision, length_beam=beam)
-                for precision in ENGINE_PRECISIONS
+                for precision in PRECISIONS
+                if precision in ENGINE_PRECISIONS["incremental"]
                 for beam in (5, 1)
             ]
             return [System(weights, "plain"), *fast]
