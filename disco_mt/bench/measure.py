@@ -8,8 +8,10 @@ all of them. Then the same with batches.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,7 +135,8 @@ class Run:
         """Everything with one number of threads."""
         first = threads == plan.threads[0]
         self.peak[threads] = {}
-        self.each(lambda result, child: _prepare(result, child, threads, plan))
+        self._load(threads)
+        self.each(lambda result, child: _warm_up(result, child, threads, plan))
         for _ in range(plan.repeats):
             self._measure_peak(threads)
             self.each(lambda result, child: _turn(result, child, threads, plan), advance)
@@ -144,6 +147,13 @@ class Run:
             for _ in range(plan.batch_repeats):
                 self.each(lambda result, child, n=size: _batch(result, child, threads, plan, n), advance)  # type: ignore[misc]
                 guard.round()
+
+    def _load(self, threads: int) -> None:
+        """All at the same time, as many as there are cores: nobody's clock runs."""
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            pairs = [pair for pair in self._pairs if not pair[0].died]
+            for result, why in pool.map(lambda pair: (pair[0], _load(pair[1], threads)), pairs):
+                result.died = why
 
     def each(self, do: Callable[[Result, Child], None], advance: Advance = lambda _: None) -> None:
         """Every system in turn, another one first each time; one that dies is left out from then on."""
@@ -178,8 +188,16 @@ def _children(results: Sequence[Result], sentences: Sequence[Sentence]) -> Itera
             child.close()
 
 
-def _prepare(result: Result, child: Child, threads: int, plan: Plan) -> None:
-    child.load(threads)
+def _load(child: Child, threads: int) -> str:
+    """Why it cannot be loaded; "" if it can."""
+    try:
+        child.load(threads)
+    except Died as death:
+        return str(death)
+    return ""
+
+
+def _warm_up(result: Result, child: Child, threads: int, plan: Plan) -> None:
     child.turn(plan.timed[:1] + plan.timed[-1:])
     result.times[threads] = Times(batches={size: [] for size in plan.sizes})
 

@@ -58,6 +58,11 @@ def load_runner(system: System, threads: int) -> Runner:
             return IncrementalRunner(system, threads)
 
 
+def computes_in_torch(system: System) -> bool:
+    """Does torch do the arithmetic? Then threads can be changed without loading anew."""
+    return system.runtime == "plain" or (system.runtime == "incremental" and system.precision == "fp32")
+
+
 class Text:
     """Tokenisation, which the clock includes; random ids need none."""
 

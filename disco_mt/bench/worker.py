@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from disco_mt.bench.peak import measure_peak
-from disco_mt.bench.runners import Runner, load_runner
+from disco_mt.bench.runners import Runner, computes_in_torch, load_runner
 from disco_mt.bench.sentences import Outcome, Sentence
 from disco_mt.bench.system import System
 from disco_mt.errors import UserError
@@ -118,6 +118,9 @@ class Worker:
 
     def _load(self, threads: int) -> None:
         assert self.system is not None
+        if self.runner is not None and computes_in_torch(self.system):  # torch can change its mind
+            torch.set_num_threads(threads)
+            return
         self.runner = None  # the old one goes first
         forget_peak()
         self.runner = load_runner(self.system, threads)

@@ -55,16 +55,13 @@ def test_a_process_at_work_is_seen_unless_it_is_ours() -> None:
     code = "import time\nwhile True: pass"
     with subprocess.Popen([sys.executable, "-c", code]) as burner:
         try:
-            time.sleep(0.3)
-            guard = LoadGuard(0.4)
-            assert guard.before > 0.2
-            assert "the machine is busy" in guard.hint()
-            first = read_counters()
-            time.sleep(0.5)
-            last = read_counters()
+            guard = LoadGuard(0.5)
+            assert guard.before > 0
+            first = last = read_counters()
             assert first is not None
-            assert last is not None
-            gone = first.others(last, {os.getpid()}) - first.others(last, {os.getpid(), burner.pid})
-            assert gone > 0.1
+            while last is None or last.processes[burner.pid] < first.processes[burner.pid] + 0.1:
+                time.sleep(0.1)  # until it had its share, however busy the machine is
+                last = read_counters()
+            assert first.others(last, {os.getpid()}) > first.others(last, {os.getpid(), burner.pid})
         finally:
             burner.kill()
