@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from urllib.parse import parse_qs, urlsplit
 
@@ -21,7 +22,8 @@ def translated(page, text: str = TEXT) -> None:
 
 
 def settled(page) -> None:
-    page.wait_for_function("!document.body.classList.contains('waiting')")
+    """Nothing is asked or awaited any longer, and the passes are there."""
+    page.wait_for_selector("body:not(.waiting) #sentences .pass")
 
 
 def words(page) -> list[str]:
@@ -97,8 +99,8 @@ def test_a_word_shows_what_it_observed(open_page):
     page = open_page()
     with page.expect_response(lambda answer: answer.url.endswith("/v1/translate")) as answer:
         page.fill("#source", TEXT)
-    trace = sentences(answer.value.json())[0]["trace"]
-    page.wait_for_selector("#translation .spoken")
+    trace = sentences(answer.value.text())[0]["trace"]
+    settled(page)
     rows = page.locator(".panel .pass")
     candidate = trace["winners"][-1]
     observed = trace["passes"][1][candidate]["observed"]
@@ -115,8 +117,10 @@ def test_a_word_shows_what_it_observed(open_page):
     assert page.locator(".observed:not(.legend *)").count() == 0
 
 
-def sentences(answer: dict) -> list[dict]:
-    return answer["translations"][0]["sentences"]
+def sentences(events: str) -> list[dict]:
+    """Of the last of the server-sent events: the result."""
+    result = events.strip().split("\n\n")[-1]
+    return json.loads(result.removeprefix("event: result\ndata: "))["translations"][0]["sentences"]
 
 
 def test_a_pinned_word_is_kept_and_the_rest_adapts(open_page):

@@ -16,14 +16,15 @@ export async function listModels(signal) {
   return (await call("v1/models", undefined, signal)).models;
 }
 
-/* One text with one strategy -> {text, milliseconds, sentences: [{source, trace}]}. */
-export async function translate(state, strategy, pins, signal) {
+/* One text with one strategy -> {text, milliseconds, sentences: [{source, trace}]}; `watch` is told every pass. */
+export async function translate(state, strategy, pins, signal, watch) {
   const body = {
     text: state.text, strategy, iterations: state.iterations, length_beam: state.lengthBeam,
     pinned: pins.map(({ text, at, sentence }) => ({ text, at, sentence })),
     ...(state.model ? { model: state.model } : {}),
   };
-  const answer = await call("v1/translate", { ...body, trace: true }, signal).catch((error) => {
+  const watched = { ...body, trace: true, stream: true };
+  const answer = await send("v1/translate", watched, signal).then((streamed) => last(streamed, watch), (error) => {
     if (error.kind !== "long") throw error;
     return call("v1/translate", body, signal);            // more text is taken where no passes are wanted
   });
@@ -45,18 +46,42 @@ function unwatched({ text, steps, pieces, probabilities, pinned, score }, strate
   return { strategy, text, direction: "auto", steps, lengths: [], lengthLogProbabilities: [], winners: [0], passes: [[pass]] };
 }
 
-async function call(path, body, signal) {
+/* Server-sent events: passes as they happen, then the result. */
+async function last(streamed, watch) {
+  for await (const [event, data] of events(streamed.body.pipeThrough(new TextDecoderStream()).getReader())) {
+    if (event === "pass") watch(data);
+    else if (event === "result") return data;
+    else throw new Trouble(capital(data.error));
+  }
+  throw new Trouble("The server ended in the middle of the answer.", { again: 3 });
+}
+
+async function* events(reader) {
+  const next = () => reader.read().catch(lost);
+  let rest = "";
+  for (let part = await next(); !part.done; part = await next()) {
+    const blocks = (rest + part.value).split("\n\n");
+    rest = blocks.pop();
+    for (const block of blocks) {
+      const [, event, data] = /^event: (.*)\ndata: (.*)$/.exec(block);
+      yield [event, JSON.parse(data)];
+    }
+  }
+}
+
+async function call(path, body, signal) { return (await send(path, body, signal)).json(); }
+
+async function send(path, body, signal) {
   const headers = { "Content-Type": "application/json", ...(key ? { Authorization: `Bearer ${key}` } : {}) };
   const options = body === undefined ? { headers } : { method: "POST", headers, body: JSON.stringify(body) };
-  let answer;
-  try {
-    answer = await fetch(path, { ...options, signal, cache: "no-store", credentials: "omit" });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Trouble("The server cannot be reached. Your text is still here.", { again: 5 });
-  }
-  if (answer.ok) return answer.json();
+  const answer = await fetch(path, { ...options, signal, cache: "no-store", credentials: "omit" }).catch(lost);
+  if (answer.ok) return answer;
   throw trouble(answer, await answer.json().catch(() => ({})));
+}
+
+function lost(error) {
+  if (error.name === "AbortError") throw error;           // by ourselves: a newer request has taken its place
+  throw new Trouble("The server cannot be reached. Your text is still here.", { again: 5 });
 }
 
 function trouble(answer, said) {

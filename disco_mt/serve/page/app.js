@@ -37,29 +37,32 @@ async function refresh(pins = state.pins) {
   popover.hide();
   if (!state.text.trim()) { running = null; showEmpty(); return false; }
   const request = running = new AbortController();
-  const slow = setTimeout(() => document.body.classList.add("waiting"), 150);
+  document.body.classList.add("waiting");
   try {
     const results = await ask(pins, request.signal);
     if (request === running) showResults(results);
     return true;
   } catch (error) {
+    if (request === running) story.restore();
     if (error.name !== "AbortError") showTrouble(error);
     return false;
   } finally {
-    clearTimeout(slow);
     if (request === running) document.body.classList.remove("waiting");
   }
 }
+
+const unseen = () => {};
 
 /* Where the text has changed since words were pinned, the server is first asked for its sentences. */
 async function ask(pins, signal) {
   const known = story.cards.map((card) => card.source);
   const settled = story.text === state.text && pins.every((pin) => pin.of === known[pin.sentence]);
   if (pins.length && !settled) {
-    const plain = await translate(state, strategies()[0], [], signal);
+    const plain = await translate(state, strategies()[0], [], signal, unseen);
     pins = settle(pins, plain.sentences.map((sentence) => sentence.source));
   }
-  const results = await Promise.all(strategies().map((name) => translate(state, name, pins, signal)));
+  const watch = (pass) => { if (!signal.aborted) story.preview(pass); };
+  const results = await Promise.all(strategies().map((name, index) => translate(state, name, pins, signal, index ? unseen : watch)));
   state.pins = pins;
   return results;
 }

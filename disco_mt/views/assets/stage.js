@@ -7,7 +7,7 @@ export class Stage {
   /* `actions`: pick(start, end) and unpick() while a word is pointed at; choose(word, node) on a click, if any. */
   constructor(direction, actions) {
     this.actions = actions;
-    this.root = element("p", "stage");
+    this.root = element("div", "stage");
     this.root.dir = direction;
     this.nodes = [];
     this.words = [];
