@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from disco_mt.engine.easy_first import IncrementalEngine
+from disco_mt.engine.easy_first import IncrementalEngine, Work
 from disco_mt.engine.schedule import Recorded, Structure
 from disco_mt.engine.torch_runtime import TorchRuntime
 from disco_mt.errors import UserError
@@ -34,8 +34,8 @@ def narrowed(structure: Structure, beam: int) -> Structure:
     return Structure(structure.lengths[:beam], rows, changed)
 
 
-def record_structures(translator: Translator, texts: Sequence[str]) -> list[Structure]:
-    """Decode texts, one at a time, and note what was predicted."""
+def record_structures(translator: Translator, texts: Sequence[str]) -> tuple[list[Structure], Work]:
+    """Decode texts, one at a time, and note what was predicted; the work of all of them."""
     if not isinstance(translator.model, DisCo):
         raise UserError(
             f"only a disco model has pass structures to record, not {translator.model.config.kind}"
@@ -46,7 +46,7 @@ def record_structures(translator: Translator, texts: Sequence[str]) -> list[Stru
         if len(ids) > translator.longest_source:
             raise UserError(f"a sentence has {len(ids)} tokens, the model reads {translator.longest_source}")
         list(engine.decode([ids], schedule=found))
-    return found.structures
+    return found.structures, engine.work
 
 
 def write_structures(structures: Sequence[Structure], model: str, path: Path) -> None:

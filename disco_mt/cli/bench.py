@@ -176,12 +176,11 @@ def _record(command: BenchCommand, path: Path) -> int:
     refuse_existing(path)
     translator = Translator.from_pretrained(command.models[0])
     lines = spread(list(read_lines(command.source)), command.sentences)
-    found = record_structures(translator, lines)
+    found, work = record_structures(translator, lines)
     with writing(path):
         write_structures(found, Path(command.models[0]).name, path)
-    rows = sum(len(places) for each in found for now in each.rows for places in now)
-    plain = sum(each.passes * sum(each.lengths) for each in found)
-    print(f"{path}: {len(found)} sentences, {100 * rows / plain:.1f} % of the plain algorithm's rows")
+    share = 100 * work.rows / max(1, work.plain_rows)
+    print(f"{path}: {len(found)} sentences, {share:.1f} % of the plain algorithm's rows")
     return 0
 
 
