@@ -11,6 +11,8 @@ from typing import Any
 from disco_mt.decoding.translation import CandidatePass, Trace
 from disco_mt.errors import UserError
 
+BROKEN = "\ufffd"  # how a part of a character reads
+
 
 @dataclass(frozen=True)
 class TraceView:
@@ -139,7 +141,7 @@ def _trace_data(view: TraceView) -> dict[str, Any]:
 
 def _pass_data(view: TraceView, candidate: CandidatePass[str]) -> dict[str, Any]:
     return {
-        "words": [piece(view, token) for token in candidate.tokens],
+        "words": _texts(view, candidate.tokens),
         "spaces": [_after_space(view, token) for token in candidate.tokens],
         "probabilities": [round(value, 4) for value in candidate.probabilities],
         "observed": candidate.observed,
@@ -147,6 +149,37 @@ def _pass_data(view: TraceView, candidate: CandidatePass[str]) -> dict[str, Any]
         "pinned": candidate.pinned,
         "score": round(candidate.score, 4),
     }
+
+
+def _texts(view: TraceView, tokens: Sequence[str]) -> list[str]:
+    """What each token adds to the text, without spaces. Where bytes of one character are tokens of their own,
+    the last of them adds the character and the others nothing."""
+    pieces = [view.pieces.get(token, token) for token in tokens]
+    texts = [visible(text).strip() for text in pieces]
+    start = 0
+    while start < len(tokens):
+        end = start
+        while end < len(tokens) and BROKEN in pieces[end]:
+            end += 1
+        if end > start:
+            texts[start:end] = _whole_characters(tokens[start:end])
+        start = end + 1
+    return texts
+
+
+def _whole_characters(tokens: Sequence[str]) -> list[str]:
+    """Of byte-level tokens that only together are characters: the text that each completes."""
+    from tokenizers.decoders import ByteLevel
+
+    decoder, done, texts = ByteLevel(), "", []
+    for n in range(len(tokens)):
+        text = decoder.decode(list(tokens[: n + 1]))
+        now = (
+            text if n == len(tokens) - 1 else text.rstrip(BROKEN)
+        )  # what no token completes is shown as such
+        texts.append(visible(now[len(done) :]).strip())
+        done = now if len(now) > len(done) else done
+    return texts
 
 
 def _after_space(view: TraceView, token: str) -> bool:

@@ -351,6 +351,7 @@ def test_right_to_left(open_page):
     translated(page, "البيت القديم")
     assert page.locator("#source").evaluate("node => getComputedStyle(node).direction") == "rtl"
     pin(page, 0, "مرحبا")
+    assert page.locator("#translation .spoken.pinned").all_inner_texts() == ["مرحبا"]  # of many tokens
     stage = page.locator("#translation .stage").first
     assert stage.evaluate("node => getComputedStyle(node).direction") == "rtl"
     first, second = (page.locator(".pass").first.locator(".word").nth(n).bounding_box() for n in (0, 1))

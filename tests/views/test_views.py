@@ -12,9 +12,9 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
-import trace_example as example
 from rich.console import Console
 
+import trace_example as example
 from disco_mt.decoding.translation import CandidatePass, Trace
 from disco_mt.errors import UserError
 from disco_mt.views import TraceView, print_traces, render_html, render_svg, render_terminal
@@ -269,3 +269,14 @@ def test_a_trace_without_passes_is_shown_as_such():
     assert "easy-first 0 steps" in plain([nothing])
     ElementTree.fromstring(render_svg("", [nothing]))
     assert json.loads(Page(render_html("", [nothing])).scripts[0])["traces"][0]["passes"] == []
+
+
+def test_characters_in_parts_are_put_together():
+    tokens = ["Ġ", "Ù", "ħ", "Ø", "±", "."]  # " مر.", a byte a token
+    pieces = dict(zip(tokens, [" ", "\ufffd", "\ufffd", "\ufffd", "\ufffd", "."], strict=True))
+    one = one_pass(*tokens)
+    shown = to_data("x", [replace(one, pieces=pieces)])["traces"][0]["passes"][0][0]
+    assert shown["words"] == ["", "", "م", "", "ر", "."]
+    assert shown["spaces"] == [True, False, False, False, False, False]
+    lonely = to_data("x", [replace(one_pass("Ù", "a"), pieces={"Ù": "\ufffd", "a": "a"})])
+    assert lonely["traces"][0]["passes"][0][0]["words"] == ["\ufffd", "a"]

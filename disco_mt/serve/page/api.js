@@ -39,6 +39,9 @@ export async function translate(state, strategy, pins, signal, watch) {
 
 /* A translation whose passes are not known, as a trace of one pass. */
 function unwatched({ text, steps, pieces, probabilities, pinned, score }, strategy) {
+  if (text.includes("\ufffd") !== pieces.join("").includes("\ufffd")) {   // parts of characters: one word is all
+    return unwatched({ text, steps, pieces: [text], probabilities: [Math.exp(score)], pinned: [], score }, strategy);
+  }
   const pass = {
     words: pieces.map((piece) => piece.trim() || "␣"), spaces: pieces.map((piece) => piece.startsWith(" ")),
     probabilities, observed: null, predicted: pieces.map(() => true), pinned, score,

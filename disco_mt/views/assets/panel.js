@@ -1,7 +1,7 @@
 /* One strategy: its facts, its length candidates, a row of words for every pass. */
 import { Candidates } from "./candidates.js";
 import { append, button, element, foreign, plural } from "./dom.js";
-import { context, continues, describe, isChanged, isPinned, wordsOf } from "./passes.js";
+import { context, describe, isChanged, isPinned, shown, wordsOf } from "./passes.js";
 import { firstStop, walk } from "./roving.js";
 import { Stage } from "./stage.js";
 
@@ -49,7 +49,8 @@ export class Panel {
   buildPasses() {
     const passes = this.passes();
     this.unpick();
-    this.rows = passes.map((pass, t) => pass.words.map((_, n) => this.buildToken(passes, t, n)));
+    this.rows = passes.map((pass, t) => wordsOf(pass).flatMap(({ start, end }) =>
+      pass.words.slice(start, end).map((_, n) => this.buildToken(passes, t, start + n, n > 0))));
     this.items = passes.map((pass, t) => {
       const number = button("number", String(t + 1), `go to pass ${t + 1}`, () => this.actions.go(t));
       const words = element("div", "words");
@@ -63,15 +64,15 @@ export class Panel {
     if (this.root.isConnected) this.align();
   }
 
-  buildToken(passes, t, n) {
+  buildToken(passes, t, n, continues) {
     const pass = passes[t];
-    const word = button("word", undefined, `${pass.words[n]}, ${describe(passes, t, n, n + 1)}`);
+    const word = button("word", undefined, `${shown(pass, n)}, ${describe(passes, t, n, n + 1)}`);
     word.style.setProperty("--p", pass.probabilities[n]);
     word.classList.toggle("changed", isChanged(passes, t, n));
     word.classList.toggle("kept", !pass.predicted[n] && !isPinned(pass, n));
     word.classList.toggle("pinned", isPinned(pass, n));
-    word.classList.toggle("continues", continues(pass, n));
-    append(word, foreign("span", "", pass.words[n]));
+    word.classList.toggle("continues", continues);
+    append(word, foreign("span", "", shown(pass, n)));
     word.addEventListener("pointerenter", () => this.pick(t, n, n + 1));
     word.addEventListener("pointerleave", () => this.unpick());
     word.addEventListener("focus", () => this.pick(t, n, n + 1));
@@ -86,7 +87,7 @@ export class Panel {
     this.unpick();
     const passes = this.passes();
     const { made, seen } = context(passes, t, start, end);
-    this.actions.detail(passes[t].words.slice(start, end).join(""), ` in pass ${t + 1} · ${describe(passes, t, start, end)}`);
+    this.actions.detail(passes[t].words.slice(start, end).join("") || shown(passes[t], start), ` in pass ${t + 1} · ${describe(passes, t, start, end)}`);
     if (isPinned(passes[t], start)) return;              // it was given: it read nothing
     this.list.classList.add("picking");
     for (let n = start; n < end; n += 1) this.rows[t][n].classList.add("picked");

@@ -8,11 +8,15 @@ const CLOSING = /^[.,;:!?…)\]}»”’。、，؟،؛]+$/u;                   
 export const isPinned = (pass, n) => Boolean(pass.pinned && pass.pinned[n]);
 export const isChanged = (passes, t, n) => t > 0 && passes[t - 1].words[n] !== passes[t].words[n];
 
-/* Is token n the rest of the word that token n - 1 began? */
-export function continues(pass, n) {
+/* How a token alone is shown: some are only a space, or a part of a character. */
+export const shown = (pass, n) => pass.words[n] || (pass.spaces[n] ? "␣" : "·");
+
+/* Is token n the rest of the word that began with `text`? */
+function belongs(text, pass, n) {
   if (n === 0 || pass.spaces[n]) return false;
-  const before = pass.words[n - 1].at(-1);
-  const after = pass.words[n][0];
+  const before = text.at(-1) ?? "";
+  const after = pass.words[n][0] ?? "";
+  if (!before || !after) return true;
   return LETTER.test(before) && LETTER.test(after) && !UNSPACED.test(before + after);
 }
 
@@ -20,8 +24,8 @@ export function continues(pass, n) {
 export function wordsOf(pass) {
   const words = [];
   pass.words.forEach((text, n) => {
-    if (continues(pass, n)) {
-      const word = words.at(-1);
+    const word = words.at(-1);
+    if (word && belongs(word.text, pass, n)) {
       word.end = n + 1;
       word.text += text;
       word.probability = Math.min(word.probability, pass.probabilities[n]);
@@ -67,7 +71,8 @@ function saw(passes, made, seen, length) {
 }
 
 function join(pass, tokens) {
-  return tokens.map((n, place) => (place && !continues(pass, n) ? " " : "") + pass.words[n]).join("");
+  return wordsOf(pass).map(({ start, end }) => tokens.filter((n) => n >= start && n < end).map((n) => shown(pass, n)).join(""))
+    .filter(Boolean).join(" ");
 }
 
 function range(start, end) {
