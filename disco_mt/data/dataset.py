@@ -166,6 +166,14 @@ def id_type(vocabulary_size: int) -> np.dtype[Any]:
     return np.dtype("<u2" if vocabulary_size <= 2**16 else "<u4")
 
 
+def map_file(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The numbers in a file, read when they are looked at. An empty file cannot be mapped, but has none."""
+    with path.open("rb") as stream:
+        if not path.stat().st_size:
+            return np.empty(0, dtype=dtype)
+        return np.frombuffer(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ), dtype=dtype)
+
+
 def _open_split(directory: Path, name: str, entry: dict[str, Any]) -> Split:
     source = _open_side(directory, f"{name}.source", entry["pairs"], entry["source"])
     target = _open_side(directory, f"{name}.target", entry["pairs"], entry["target"])
@@ -181,7 +189,7 @@ def _open_side(directory: Path, stem: str, pairs: int, entry: dict[str, Any]) ->
 
 
 def _map(path: Path, dtype: np.dtype[Any], items: int) -> NDArray[Any]:
-    """Map a flat file of numbers after checking its size; an empty file cannot be mapped."""
+    """Map a flat file of numbers after checking its size."""
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -191,7 +199,4 @@ def _map(path: Path, dtype: np.dtype[Any], items: int) -> NDArray[Any]:
             f"{path} should have {items * dtype.itemsize} bytes, found {size}; the file is damaged: "
             "prepare the dataset again"
         )
-    if not size:
-        return np.empty(0, dtype=dtype)
-    with path.open("rb") as stream:
-        return np.frombuffer(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ), dtype=dtype)
+    return map_file(path, dtype)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from disco_mt.data.dataset import Dataset, Side, read_description
+from disco_mt.data.encode import CHUNK
 from disco_mt.errors import UserError
 from disco_mt.files import atomic_directory, sha256, write_text
 
@@ -33,11 +34,13 @@ def write_subset(whole: Path, out: Path, pairs: int, seed: int = 1) -> None:
 
 
 def _write(stem: Path, side: Side, picked: np.ndarray[Any, np.dtype[np.int64]]) -> int:
-    ids = np.concatenate([side[index] for index in picked])
-    offsets = np.concatenate([[0], side.lengths[picked].cumsum()]).astype("<i8")
-    stem.with_name(f"{stem.name}.bin").write_bytes(ids.tobytes())
+    offsets = np.concatenate([[0], side.lengths[picked].cumsum(dtype="<i8")])
     stem.with_name(f"{stem.name}.idx").write_bytes(offsets.tobytes())
-    return len(ids)
+    with stem.with_name(f"{stem.name}.bin").open("wb") as stream:
+        for start in range(0, len(picked), CHUNK):
+            stream.write(np.concatenate([side[index] for index in picked[start : start + CHUNK]]).tobytes())
+            side.release()
+    return int(offsets[-1])
 
 
 def _describe(directory: Path, description: dict[str, Any], pairs: int, tokens: dict[str, int]) -> None:

@@ -63,6 +63,7 @@ def _write_side(stem: Path, side: Side, which: Indices, tokenizer: Tokenizer) ->
         for start in range(0, len(which), CHUNK):
             ids = np.concatenate([side[index] for index in which[start : start + CHUNK]])
             stream.write(ids.astype(dtype).tobytes())
+            side.release()
     return {"tokens": int(offsets[-1]), "type": dtype.str}
 
 

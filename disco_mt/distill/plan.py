@@ -56,8 +56,11 @@ def _by_length(source: Side) -> list[Indices]:
 
 def _different(source: Side, pairs: Indices) -> tuple[Indices, Indices]:
     """Of pairs with sources of one length: those with a new one, and for each pair the number of its own."""
-    columns = np.arange(source.lengths[pairs[0]])
-    rows = source.ids[source.offsets[pairs][:, None] + columns]  # (pairs, length)
+    starts, length = source.offsets[pairs], int(source.lengths[pairs[0]])
+    rows = np.empty((len(pairs), length), dtype=source.ids.dtype)
+    for column in range(length):  # a matrix of all indices would be four times the size of the sentences
+        rows[:, column] = source.ids[starts + column]
+    source.release()
     whole = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize)))[:, 0]  # a row is one value
     _, first, which = np.unique(whole, return_index=True, return_inverse=True)
     as_they_come = np.argsort(first)

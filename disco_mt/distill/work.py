@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from disco_mt.data.dataset import Lengths, Side, read_description
+from disco_mt.data.dataset import Lengths, Side, map_file, read_description
 from disco_mt.errors import UserError
 from disco_mt.files import atomic_file, write_text
 
@@ -87,8 +87,7 @@ def gather(work: Path, shards: Sequence[range], dtype: np.dtype[Any]) -> Side:
                 raise UserError(f"{_shard(work, number)} has gone or is damaged; give the same command again")
             stream.write(side.ids.tobytes())
             lengths.append(side.lengths)
-    ids = np.memmap(path, dtype=dtype, mode="r") if path.stat().st_size else np.empty(0, dtype=dtype)
-    return Side(ids, np.cumsum(np.concatenate(lengths), dtype=np.int64))
+    return Side(map_file(path, dtype), np.cumsum(np.concatenate(lengths), dtype=np.int64))
 
 
 def _start_or_go_on(work: Path, provenance: dict[str, Any]) -> None:
