@@ -24,6 +24,7 @@ export class Story {
     this.detail.say("", "");                              // the word that it was about goes
     this.cards = results[0].sentences.map((sentence, index) => this.buildCard(results, index, before[index]));
     this.restore();
+    this.translation.dir = this.cards[0]?.panels[0].trace.direction ?? "auto";
     this.sentences.replaceChildren(...this.cards.map((card) => card.root));
     this.sentences.classList.toggle("compared", results.length > 1);
     this.controls.reset(Math.max(0, ...this.panels().map((panel) => panel.trace.passes.length)));
