@@ -66,7 +66,7 @@ def write_splits(files: SourceFiles, directory: Path) -> None:
     target = next(each for each in files.languages if each != "en")
     splits: dict[str, list[Pair]] = {"train": [], "valid": [], "test": []}
     for page, pairs in _pages(files.raw["en"], files.raw[target], target):
-        splits[_split_of(page)] += pairs
+        splits[split_of(page)] += pairs
     seen: set[str] = set()
     for split, pairs in splits.items():
         kept = [*_unseen(pairs, seen)] if split != "train" else list(dict.fromkeys(pairs))
@@ -139,7 +139,8 @@ def _is_translation(pair: Pair) -> bool:
     return pair[0] != pair[1] and len(_WORD.findall(pair[0])) >= LEAST_WORDS
 
 
-def _split_of(page: str) -> str:
+def split_of(page: str) -> str:
+    """Which split a page belongs to: by its name alone."""
     number = int.from_bytes(draw(page)[:4]) % ONE_PAGE_IN
     return {0: "valid", 1: "test"}.get(number, "train")
 
