@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from disco_mt.views.view import TraceView, Word, facts, reads_right_to_left, visible, words_by_pass
+from disco_mt.views.view import TraceView, Word, facts, has_pins, reads_right_to_left, visible, words_by_pass
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Helvetica Neue', Arial, sans-serif"
 SIZE = 16  # font size in px
@@ -27,6 +27,7 @@ DARK = """
   .paper { fill: #181922; stroke: #2b2c3a } .ink { fill: #ececf4 } .soft { fill: #9b9bb0 }
   .sure { fill: #9a97ff } .kept { stroke: #56567a } .changed { stroke: #ff9454 } .chosen { stroke: #ececf4 }
   .observed { fill: #f2cc3d } .seen { fill: #201a00 } .link { stroke: #d8b62f }
+  .pinned { fill: #4fd1c1 } .given { fill: #05201d }
 }"""
 
 
@@ -64,7 +65,7 @@ def render_svg(source: str, traces: Sequence[TraceView], position: int | None = 
         block, y, right = _trace(view, position, y + 16)
         blocks.append(block)
         width = max(width, right + MARGIN)
-    legend, right = _legend(y + 8, position is not None)
+    legend, right = _legend(y + 8, position is not None, has_pins(traces))
     return _document([*blocks, legend], max(width, right + MARGIN), y + 8 + BOX + MARGIN - 8, source)
 
 
@@ -119,7 +120,9 @@ def mirrored(columns: Columns) -> Columns:
 def _word(word: Word, columns: Columns, n: int, row: float) -> str:
     x, y, width = columns.left[n], row + columns.line[n] * LINE, columns.width[n]
     boxes = []
-    if word.observed:
+    if word.pinned:
+        boxes.append(_box(x, y, width, "pinned", 'fill="#0f766e"'))
+    elif word.observed:
         boxes.append(_box(x, y, width, "observed", 'fill="#ffe066"'))
     elif word.predicted:
         opacity = 0.04 + 0.4 * word.probability**2
@@ -134,7 +137,7 @@ def _word(word: Word, columns: Columns, n: int, row: float) -> str:
         boxes.append(_box(x, y, width, "changed", 'fill="none" stroke="#d9480f" stroke-width="2"'))
     if word.chosen:
         boxes.append(_ring(x, y, width))
-    ink = "seen" if word.observed else "ink"
+    ink = "given" if word.pinned else "seen" if word.observed else "ink"
     weight = 650 if word.changed else 400
     return "".join([*boxes, _text(x + width / 2, y + 21.5, word.text, ink, weight=weight, anchor="middle")])
 
@@ -153,7 +156,7 @@ def _links(before: Sequence[Word], columns: Columns, position: int, row: float) 
     return f'<path class="link" d="{"".join(curves)}" fill="none" stroke="#e0b400" stroke-width="1.5"/>'
 
 
-def _legend(y: float, chosen: bool) -> tuple[str, float]:
+def _legend(y: float, chosen: bool, pinned: bool) -> tuple[str, float]:
     samples = [
         Word("unsure", 0.3, changed=False, predicted=True, chosen=False, observed=False),
         Word("sure", 1.0, changed=False, predicted=True, chosen=False, observed=False),
@@ -163,6 +166,8 @@ def _legend(y: float, chosen: bool) -> tuple[str, float]:
     if chosen:
         samples.append(Word("chosen", 0.7, changed=False, predicted=True, chosen=True, observed=False))
         samples.append(Word("observed", 0.7, changed=False, predicted=True, chosen=False, observed=True))
+    if pinned:
+        samples.append(Word("pinned", 1.0, False, True, False, False, pinned=True))
     columns = place([samples])
     return "\n".join(_word(word, columns, n, y) for n, word in enumerate(samples)), columns.right
 
@@ -188,7 +193,7 @@ def _ring(x: float, y: float, width: float) -> str:
     return f'<rect class="chosen" {where} {size} fill="none" stroke="#17171f" stroke-width="2"/>'
 
 
-INK = {"ink": "#17171f", "soft": "#646475", "seen": "#2b2400"}
+INK = {"ink": "#17171f", "soft": "#646475", "seen": "#2b2400", "given": "#ffffff"}
 
 
 def _text(

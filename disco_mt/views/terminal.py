@@ -12,12 +12,13 @@ from itertools import zip_longest
 from rich.console import Console
 from rich.text import Text
 
-from disco_mt.views.view import TraceView, Word, candidate_passes, facts, visible, words_by_pass
+from disco_mt.views.view import TraceView, Word, candidate_passes, facts, has_pins, visible, words_by_pass
 
 GAP = 4  # cells between two traces that stand side by side
 # Text and background are both set everywhere, so that dark and light terminals show the same.
 OBSERVED = "#000000 on #fde047"
 CHOSEN = "bold #1f49c9 on #ffffff"
+PINNED = "#ffffff on #0f766e"
 SHADES = ("#5b5f6b", "#505c78", "#435992", "#3353ad", "#1f49c9")  # behind white text, unsure to sure
 
 
@@ -54,7 +55,7 @@ def render_terminal(
     lines = _flow([Text(word) for word in visible(source).split()], _title("source  ", colour), width)
     lines.append(Text())
     lines.extend(_side_by_side(blocks) if _fits(blocks, width) else _stacked(blocks))
-    lines += _legend(position is not None, width, colour)
+    lines += _legend(position is not None, has_pins(traces), width, colour)
     for line in lines:
         line.rstrip()
     return lines
@@ -85,13 +86,14 @@ def _heading(view: TraceView, candidate: int | None, width: int, colour: bool) -
 
 
 def _mark(word: Word, colour: bool) -> Text:
-    """Colour: shade, underline, background. Plain: [changed], {observed}, >chosen<, unsure?."""
+    """Colour: shade, underline, background. Plain: [changed], {observed}, >chosen<, =pinned=, unsure?."""
     if not colour:
         text = f"{word.text}?" if word.probability < 0.5 else word.text
         text = f"[{text}]" if word.changed else text
+        text = f"={text}=" if word.pinned else text
         text = f"{{{text}}}" if word.observed else text
         return Text(f">{text}<" if word.chosen else text)
-    style = OBSERVED if word.observed else shade(word.probability)
+    style = PINNED if word.pinned else OBSERVED if word.observed else shade(word.probability)
     style = CHOSEN if word.chosen else style
     return Text(word.text, style=f"{style} bold underline" if word.changed else style)
 
@@ -102,15 +104,17 @@ def shade(probability: float) -> str:
     return f"#ffffff on {SHADES[min(level, len(SHADES) - 1)]}"
 
 
-def _legend(chosen: bool, width: int, colour: bool) -> list[Text]:
+def _legend(chosen: bool, pinned: bool, width: int, colour: bool) -> list[Text]:
     if colour:
         entries = [Text("unsure", shade(0.0)), Text("sure", shade(1.0)), Text("changed", "bold underline")]
         if chosen:
             entries.append(Text("chosen", CHOSEN))
             entries.append(Text("observed", OBSERVED))
+        entries += [Text("pinned", PINNED)] if pinned else []
     else:
         entries = [Text("[changed]"), Text("unsure?")]
         entries += [Text(">chosen<"), Text("{observed}")] if chosen else []
+        entries += [Text("=pinned=")] if pinned else []
     return [Text(), *_flow(entries, _title("marks   ", colour), width)]
 
 

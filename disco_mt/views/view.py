@@ -41,6 +41,7 @@ class Word:
     predicted: bool  # False: mask-predict kept it from an earlier pass
     chosen: bool  # stands at the position that was asked for
     observed: bool  # seen by the chosen position in the *next* pass, which reads the words of this one
+    pinned: bool = False  # given, not predicted
 
 
 def candidate_passes(view: TraceView, candidate: int | None = None) -> list[CandidatePass[str]]:
@@ -81,9 +82,15 @@ def _words(
             predicted=this.predicted[n],
             chosen=n == position,
             observed=n in seen,
+            pinned=bool(this.pinned) and this.pinned[n],
         )
         for n, token in enumerate(this.tokens)
     ]
+
+
+def has_pins(views: Sequence[TraceView]) -> bool:
+    """Was any word given? Then the legend explains its mark."""
+    return any(any(candidate.pinned) for view in views for row in view.trace.passes for candidate in row)
 
 
 def changed_words(before: CandidatePass[str] | None, after: CandidatePass[str]) -> list[bool]:

@@ -280,3 +280,14 @@ def test_characters_in_parts_are_put_together():
     assert shown["spaces"] == [True, False, False, False, False, False]
     lonely = to_data("x", [replace(one_pass("Ù", "a"), pieces={"Ù": "\ufffd", "a": "a"})])
     assert lonely["traces"][0]["passes"][0][0]["words"] == ["\ufffd", "a"]
+
+
+def test_pinned_words_are_marked_everywhere():
+    view = one_pass("Ich", "wollte", "besuchen")
+    pinned = replace(view.trace.passes[0][0], pinned=(False, True, False))
+    views = [replace(view, trace=replace(view.trace, passes=((pinned,),)))]
+    assert any("=wollte=" in line for line in plain(views))
+    assert any("=pinned=" in line for line in plain(views))
+    assert len(rectangles(render_svg("x", views), "pinned")) == 1 + 1  # and in the legend
+    assert to_data("x", views)["traces"][0]["passes"][0][0]["pinned"] == (False, True, False)
+    assert not any("pinned" in line for line in plain([view]))
