@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
 from disco_mt.cli.common import call, use_threads
 from disco_mt.errors import UserError
 from disco_mt.serve.limits import Limits
-from disco_mt.translator import DEFAULT_MODEL
+from disco_mt.translator import DEFAULT_MODEL, Translator
 
 _NEEDED = {"fastapi": "fastapi", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client"}
 
@@ -23,6 +24,8 @@ def serve(
     allow_origin: tuple[str, ...] = (),
     allow_host: tuple[str, ...] = (),
     limits: Limits = Limits(),  # noqa: B008
+    engine: str = "",
+    precision: str = "",
     device: str = "cpu",
     threads: int = 0,
     quiet: bool = False,
@@ -42,6 +45,8 @@ def serve(
         api_keys: File with one API key a line; translating then needs one. Also: DISCO_API_KEYS, by commas.
         allow_origin: Origins of foreign pages that may ask, such as https://example.org.
         allow_host: Names by which the server may be called; needed behind a proxy if it listens on loopback.
+        engine: As in `disco translate`; the default is the fastest that fits the model.
+        precision: fp32 or int8, if the engine has it.
         device: cpu, cuda or mps.
         threads: Threads to use; 0 leaves the choice to torch.
         quiet: Log warnings and errors only.
@@ -57,34 +62,38 @@ def serve(
         stream=sys.stderr,
     )
     use_threads(threads)
-    _serve(model, host, port, api_keys, allow_origin, allow_host, limits, device)
+
+    def load(name: str) -> Translator:
+        return Translator.from_pretrained(name, device, engine=engine, precision=precision, threads=threads)
+
+    _serve(model, load, host, port, api_keys, allow_origin, allow_host, limits)
     return 0
 
 
 def _serve(
     names: tuple[str, ...],
+    load: Callable[[str], Translator],
     host: str,
     port: int,
     api_keys: Path | None,
     origins: tuple[str, ...],
     hosts: tuple[str, ...],
     limits: Limits,
-    device: str,
 ) -> None:
     from disco_mt.serve.app import make_app
     from disco_mt.serve.guard import access_for
     from disco_mt.serve.keys import read_keys
     from disco_mt.serve.models import load_models
-    from disco_mt.serve.server import make_server, run_server
+    from disco_mt.serve.server import bind, make_server
     from disco_mt.serve.service import Service
-    from disco_mt.translator import Translator
 
     keys, access = read_keys(api_keys), access_for(host, origins, hosts)
-    models = load_models(names, lambda name: Translator.from_pretrained(name, device))
-    for model in models.all:
-        model.warm_up()
-    service = Service.of(models, limits, keys, access)
-    run_server(make_server(make_app(service), host, port, limits, service.worker))
+    with bind(host, port) as listener:
+        models = load_models(names, load)
+        for model in models.all:
+            model.warm_up()
+        service = Service.of(models, limits, keys, access)
+        make_server(make_app(service), limits, service.worker).run([listener])
 
 
 def main(arguments: list[str]) -> int:

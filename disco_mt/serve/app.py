@@ -34,6 +34,7 @@ def make_app(service: Service) -> Guard:
         summary="Translate every word of a sentence at once.",
         docs_url=None,  # FastAPI's own page loads scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,
         lifespan=lambda _: _lifespan(service),
     )
     for routes in (v1_routes, libretranslate_routes, status_routes):
@@ -49,7 +50,8 @@ def make_app(service: Service) -> Guard:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
     paths = frozenset(path for path in app.openapi()["paths"])
-    return Guard(app, service.limits, service.access, service.metrics, paths)
+    worker = service.worker
+    return Guard(app, service.limits, service.access, service.metrics, paths, lambda: worker.is_draining)
 
 
 @asynccontextmanager

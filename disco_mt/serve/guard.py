@@ -87,6 +87,7 @@ class Guard:
     access: Access
     metrics: Metrics
     paths: frozenset[str]  # known ones: others share one label, or clients could make up labels without end
+    draining: Callable[[], bool]  # then every connection ends with its answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -142,7 +143,8 @@ class Guard:
         async def noted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 answer.status = message["status"]
-                message["headers"] = _with_defaults(message.get("headers", []))
+                last = [(b"connection", b"close")] if self.draining() else []
+                message["headers"] = _with_defaults([*message.get("headers", []), *last])
             await send(message)
 
         return noted

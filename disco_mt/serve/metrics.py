@@ -36,8 +36,9 @@ class Metrics:
         gauge = Gauge("disco_queue_requests", "Requests accepted, not yet answered", registry=self.registry)
         gauge.set_function(length)
 
-    def batch(self, sentences: int, seconds: float) -> None:
+    def batch(self, sentences: int, seconds: float, rows: int) -> None:
         """A batch was decoded."""
+        self.rows.inc(rows)
         self.batches.observe(sentences)
         self.busy.observe(seconds)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from torch import Tensor
@@ -12,7 +12,7 @@ from torch import Tensor
 from disco_mt.decoding.strategies import STRATEGIES, DecodingOptions, check_pinnable, strategy_for
 from disco_mt.decoding.translation import OnPass, Translation
 from disco_mt.errors import UserError
-from disco_mt.models.base import BestWords
+from disco_mt.models.base import BestWords, TranslationModel
 from disco_mt.serve.invariant import BatchInvariant
 from disco_mt.text.pins import SPACELESS, Pin
 from disco_mt.text.sentences import split_sentences
@@ -27,12 +27,39 @@ class Sentence:
     pins: tuple[Pin, ...] = ()
 
 
+@dataclass
+class RowCount:
+    """Target positions that a model has predicted, whatever the algorithm that asked for them."""
+
+    rows: int = 0
+
+    def watch(self, model: TranslationModel) -> None:
+        """Count from now on."""
+        best_words = model.best_words
+
+        def counted(hidden: Tensor, allowed: Tensor | None = None) -> BestWords:
+            self.rows += len(hidden)
+            return best_words(hidden, allowed)
+
+        object.__setattr__(model, "best_words", counted)
+
+
 @dataclass(frozen=True)
 class ServedModel:
     """A translator under the name by which clients know it."""
 
     name: str
     translator: Translator
+    predicted: RowCount = field(default_factory=RowCount, init=False)
+
+    def __post_init__(self) -> None:
+        self.predicted.watch(self.translator.model)
+
+    @property
+    def rows(self) -> int:
+        """Target positions predicted so far, by the plain algorithms and by an engine that counts."""
+        work = getattr(self.translator.engine, "work", None)
+        return self.predicted.rows + (0 if work is None else int(work.rows))
 
     @property
     def source(self) -> str:
@@ -119,19 +146,7 @@ class Models:
         """Every language -> those into which it can be translated; sources first."""
         sources = {m.source: [t.target for t in self.all if t.source == m.source] for m in self.all}
         targets: dict[str, list[str]] = {m.target: [] for m in self.all}
-        return {code: list(dict.fromkeys(found)) for code, found in (targets | sources).items()}
-
-
-def count_rows(model: ServedModel, count: Callable[[int], None]) -> None:
-    """Tell how many target positions a model predicts, whatever the algorithm that asks for them."""
-    scored = model.translator.model
-    best_words = scored.best_words
-
-    def counted(hidden: Tensor, allowed: Tensor | None = None) -> BestWords:
-        count(len(hidden))
-        return best_words(hidden, allowed)
-
-    object.__setattr__(scored, "best_words", counted)
+        return {code: list(dict.fromkeys(found)) for code, found in (sources | targets | sources).items()}
 
 
 def load_models(names: Sequence[str], load: Callable[[str], Translator]) -> Models:

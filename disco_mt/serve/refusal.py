@@ -25,7 +25,7 @@ def busy(seconds: float) -> Refusal:
 
 def draining() -> Refusal:
     """503: the server is about to end."""
-    return Refusal(503, "the server is shutting down", {"Retry-After": "5", "Connection": "close"})
+    return Refusal(503, "the server is shutting down", {"Retry-After": "5"})
 
 
 def too_late(seconds: float) -> Refusal:

@@ -83,12 +83,10 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-def make_server(app: Any, host: str, port: int, limits: Limits, worker: Worker) -> Server:
+def make_server(app: Any, limits: Limits, worker: Worker) -> Server:
     """A server that is ready to run."""
     config = uvicorn.Config(
         app,
-        host=host,
-        port=port,
         http=Connection,
         ws="none",
         lifespan="on",
@@ -104,10 +102,14 @@ def make_server(app: Any, host: str, port: int, limits: Limits, worker: Worker) 
     return Server(config, limits, worker)
 
 
-def run_server(server: Server) -> None:
-    """Serve until a signal; a port that is taken is the user's to mend."""
+def bind(host: str, port: int) -> socket.socket:
+    """Take the port, before anything slow is done; nobody can connect yet."""
     try:
-        server.run()
-    except SystemExit:
-        where = f"{server.config.host}:{server.config.port}"
-        raise UserError(f"cannot listen on {where}; is the port taken? Choose another with --port") from None
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        taken = socket.socket(family)
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(address)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UserError(f"cannot listen on {host}:{port}: {reason}; see --host and --port") from None
+    return taken

@@ -16,7 +16,7 @@ from disco_mt.serve.guard import Access, Gone
 from disco_mt.serve.keys import Keys
 from disco_mt.serve.limits import Limits
 from disco_mt.serve.metrics import Metrics
-from disco_mt.serve.models import Models, Sentence, ServedModel, count_rows
+from disco_mt.serve.models import Models, Sentence, ServedModel
 from disco_mt.serve.refusal import Refusal, too_late
 from disco_mt.serve.worker import Job, Worker
 from disco_mt.text.pins import Pin
@@ -45,8 +45,6 @@ class Service:
         metrics = Metrics()
         worker = Worker(limits, metrics)
         metrics.watch_queue(lambda: worker.queued)
-        for model in models.all:
-            count_rows(model, metrics.rows.inc)
         return Service(models, limits, keys, access, metrics, worker)
 
     def check_key(self, request: Request, in_body: str = "") -> None:

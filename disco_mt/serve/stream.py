@@ -30,7 +30,7 @@ def stream(service: Service, order: Order) -> StreamingResponse:
     What waits to be sent is bounded: passes are few, and texts are short where every pass is wanted.
     """
     events: asyncio.Queue[Event | None] = asyncio.Queue()
-    loop, places = asyncio.get_running_loop(), _places(order)
+    loop, places, started = asyncio.get_running_loop(), _places(order), time.perf_counter()
 
     def tell(place: int, now: Pass[str]) -> None:
         if job.done.done():
@@ -44,7 +44,6 @@ def stream(service: Service, order: Order) -> StreamingResponse:
     job.done.add_done_callback(lambda _: loop.call_soon_threadsafe(events.put_nowait, None))
 
     async def sent() -> AsyncIterator[str]:
-        started = time.perf_counter()
         try:
             while True:
                 left = service.limits.deadline - (time.perf_counter() - started)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
@@ -54,7 +55,10 @@ def v1_routes(service: Service) -> APIRouter:
         if body.stream:
             return stream(service, order)
         found = await fulfil(service, request, order)
-        return JSONResponse(whole_answer(order, found, started))
+        if not order.trace:
+            return JSONResponse(whole_answer(order, found, started))
+        # Traces are large: other clients are not to wait while one is written.
+        return await asyncio.to_thread(lambda: JSONResponse(whole_answer(order, found, started)))
 
     @router.get("/models", response_model=ModelsAnswer)
     async def models() -> ModelsAnswer:

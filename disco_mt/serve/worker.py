@@ -166,12 +166,13 @@ class Worker:
             batch = self._next_batch()
             if not batch:
                 return
-            started = time.perf_counter()
+            model = batch[0].job.model
+            started, rows = time.perf_counter(), model.rows
             self._translate(batch)
             taken = time.perf_counter() - started
             speed = sum(len(each.sentence.text) + 1 for each in batch) / max(taken, 1e-6)
             self._speed += 0.1 * (speed - self._speed)
-            self.metrics.batch(len(batch), taken)
+            self.metrics.batch(len(batch), taken, model.rows - rows)
 
     def _next_batch(self) -> list[Waiting]:
         """Wait for work and take it; empty when the worker has ended."""

@@ -1,0 +1,35 @@
+"""A small English-German model behind a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from starlette.testclient import TestClient
+
+from disco_mt.serve.app import make_app
+from disco_mt.serve.models import Models, load_models
+from disco_mt.serve.service import Service
+from disco_mt.translator import Translator
+from small_model import Small, make_small
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
+    return make_small(tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture(scope="session")
+def models(small: Small) -> Models:
+    return load_models([str(small.disco), str(small.autoregressive)], Translator.from_pretrained)
+
+
+@pytest.fixture(scope="module")
+def service(models: Models) -> Service:
+    return Service.of(models)
+
+
+@pytest.fixture(scope="module")
+def client(service: Service) -> Iterator[TestClient]:
+    with TestClient(make_app(service)) as client:
+        yield client

@@ -1,0 +1,62 @@
+"""Batch mates do not change a translation, bit by bit."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.models.build import build_model
+from disco_mt.models.config import Stack
+from disco_mt.models.directory import save_model
+from disco_mt.serve.models import Sentence, ServedModel
+from disco_mt.text.pins import Pin
+from disco_mt.translator import Translator
+from small_model import Small, sentences
+from tiny import lively
+
+
+@pytest.fixture(scope="module")
+def wide(small: Small, tmp_path_factory: pytest.TempPathFactory) -> ServedModel:
+    """As wide as models that people use: kernels choose by size. Rounding is magnified by large weights."""
+    found = Translator.from_pretrained(small.disco)
+    sizes = Stack(3, 4, 768)
+    config = replace(
+        found.model.config, width=192, encoder=sizes, decoder=sizes, max_source=200, max_target=200
+    )
+    path = tmp_path_factory.mktemp("wide")
+    save_model(path, lively(build_model(config)).float(), found.text.save(path), "# Wide\n", {})
+    return ServedModel("wide", Translator.from_pretrained(path))
+
+
+@pytest.mark.parametrize("strategy", ["easy-first", "mask-predict"])
+def test_together_as_alone(wide: ServedModel, strategy: str) -> None:
+    draw = random.Random(3)  # lengths from one token to some ninety
+    texts = ["x", *(" ".join(sentences(draw.randint(1, 6), seed=seed)) for seed in range(12))]
+    options = DecodingOptions(strategy, iterations=4)
+    together = wide.translate([Sentence(text) for text in texts], options)
+    for text, found in zip(texts, together, strict=True):
+        assert wide.translate([Sentence(text)], options) == [found]
+    plain = wide.translator.translate(texts, strategy, 4)
+    assert [each.score for each in plain] == pytest.approx([each.score for each in together], abs=0.5)
+    assert plain != together  # or the test would prove nothing: without care, rounding shows
+
+
+@pytest.mark.parametrize("kind", ["disco", "cmlm", "autoregressive"])
+def test_every_kind_of_model(small: Small, kind: str) -> None:
+    model = ServedModel(kind, Translator.from_pretrained(getattr(small, kind)))
+    texts = [Sentence(text) for text in sentences(12)]
+    options = DecodingOptions(iterations=3)
+    assert [model.translate([text], options)[0] for text in texts] == model.translate(texts, options)
+
+
+def test_pins_and_traces_change_nothing_for_others(wide: ServedModel) -> None:
+    texts = [Sentence(text) for text in sentences(8)]
+    pinned = [Sentence("The old house.", (Pin("Haus"),)), *texts]
+    options = DecodingOptions(iterations=3)
+    alone = [wide.translate([text], options)[0] for text in pinned]
+    assert wide.translate(pinned, options) == alone
+    traced = wide.translate(texts[:2], options, trace=True)
+    assert [wide.translate([text], options, trace=True)[0] for text in texts[:2]] == traced

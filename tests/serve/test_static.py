@@ -1,0 +1,63 @@
+"""The page and /docs: files of the package, strict, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from disco_mt.serve.static import page_routes
+
+
+def test_the_page_and_its_files(client: TestClient) -> None:
+    page = client.get("/")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert "unsafe" not in page.headers["content-security-policy"]
+    for path in re.findall(r'(?:src|href)="([^"#:]+\.(?:js|css|svg))"', page.text):
+        answer = client.get(f"/{path}")
+        assert answer.status_code == 200, path
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_unchanged_files_are_not_sent_again(client: TestClient) -> None:
+    first = client.get("/")
+    again = client.get("/", headers={"If-None-Match": f'"other", W/{first.headers["etag"]}'})
+    assert (again.status_code, again.content) == (304, b"")
+    assert client.get("/", headers={"If-None-Match": '"other"'}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../limits.py",
+        "/..%2flimits.py",
+        "/view/../../setup.py",
+        "/%2e%2e/app.py",
+        "/page.css/",
+        "//etc/passwd",
+    ],
+)
+def test_nothing_else_is_served(client: TestClient, path: str) -> None:
+    assert client.get(path).status_code == 404
+
+
+def test_only_known_types_are_served(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("<!doctype html>")
+    (tmp_path / "secret.py").write_text("x")
+    app = FastAPI()
+    app.include_router(page_routes({"": tmp_path}))
+    client = TestClient(app)
+    assert client.get("/").text == "<!doctype html>"
+    assert client.get("/secret.py").status_code == 404
+
+
+def test_docs_need_nothing_from_elsewhere(client: TestClient) -> None:
+    page = client.get("/docs")
+    assert "script" not in page.text.lower().replace("description", "")
+    assert not re.findall(r"(?:src|href)='(?!openapi\.json|#)", page.text)
+    for path in client.get("/openapi.json").json()["paths"]:
+        assert path in page.text
