@@ -30,9 +30,10 @@ def chromium() -> Iterator[object]:
 
 @pytest.fixture(scope="session")
 def served(chromium: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server with a small model: real tokens, random weights."""
+    """A server with small models: real tokens, random weights."""
     folder = tmp_path_factory.mktemp("served")
-    with serve(make_small(folder).disco, folder / "server.log") as running:
+    small = make_small(folder)
+    with serve([small.disco, small.autoregressive], folder / "server.log") as running:
         yield running
 
 

@@ -19,8 +19,8 @@ from disco_mt.translator import DEFAULT_MODEL
 
 OUT = Path(__file__).parents[2] / "docs" / "screenshots"
 CHROMIUM = "/usr/bin/chromium"
-TEXT = "I wanted to visit my old friends last weekend."
-PARAGRAPH = "We were tired. The train was late, so we drank coffee and talked. Nobody wanted to go home."
+TEXT = "We visited his children yesterday because they were sick."
+PARAGRAPH = "The apartment is expensive, so she cannot buy it. Our mother stayed in Berlin yesterday."
 
 
 def main(model: str) -> None:
@@ -28,7 +28,7 @@ def main(model: str) -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM)
-        with serve(model, Path(folder) / "server.log") as served:
+        with serve([model], Path(folder) / "server.log") as served:
             for name, take in PICTURES.items():
                 take(browser, served.url, OUT / f"{name}.png")
         browser.close()

@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,20 +26,10 @@ class Served:
 
 
 @contextmanager
-def serve(model: Path | str, log: Path, *options: str) -> Iterator[Served]:
+def serve(models: Sequence[Path | str], log: Path) -> Iterator[Served]:
     """A server that is ready; it is told to end, and must."""
     port = _free_port()
-    command = [
-        sys.executable,
-        "-m",
-        "disco_mt",
-        "serve",
-        "--model",
-        str(model),
-        "--port",
-        str(port),
-        *options,
-    ]
+    command = [sys.executable, "-m", "disco_mt", "serve", "--port", str(port), "--model", *map(str, models)]
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, "OMP_NUM_THREADS": "1"}

@@ -192,6 +192,17 @@ def test_length_candidates_have_scores_and_can_be_looked_at(open_page):
     assert page.locator(".pass").first.locator(".word").count() == length
 
 
+def test_a_model_that_has_no_passes_is_read_all_the_same(open_page):
+    page = open_page()
+    translated(page)
+    page.select_option("#model", label="English → German · autoregressive")
+    page.wait_for_selector("#story", state="hidden")
+    assert words(page)
+    assert page.locator("input[name=strategy]:disabled").count() == 3
+    page.select_option("#model", label="English → German · disco")
+    page.wait_for_selector("#story", state="visible")
+
+
 def test_a_paragraph_is_a_card_a_sentence(open_page):
     page = open_page()
     translated(page, MORE)

@@ -197,7 +197,9 @@ function showState() {
 
 async function showModels() {
   models = await listModels();
-  $("model").replaceChildren(...models.map((each) => new Option(`${named(each.source)} → ${named(each.target)}`, each.name)));
+  const pair = (each) => `${named(each.source)} → ${named(each.target)}`;
+  const several = (each) => models.filter((other) => pair(other) === pair(each)).length > 1;
+  $("model").replaceChildren(...models.map((each) => new Option(pair(each) + (several(each) ? ` · ${each.name}` : ""), each.name)));
   $("model").parentElement.hidden = models.length < 2;
   useModel(state.model);
 }
