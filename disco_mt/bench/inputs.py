@@ -54,9 +54,9 @@ class Inputs:
         )
 
 
-def random_inputs(size: Size, lengths: Sequence[int], each: int, recorded: Path | None) -> Inputs:
+def random_inputs(size: Size, lengths: Sequence[int], each: int, recorded: str = "") -> Inputs:
     """A size that nobody has trained here: lengths are forced, passes are driven."""
-    if recorded is None:
+    if not recorded:
         structures, shares = fixed_structures(lengths, each), ", ".join(f"{100 * s:.0f}" for s in FIXED)
         how = f"a fixed pass structure, {shares} % of the rows of all candidates in {len(FIXED)} passes"
     else:

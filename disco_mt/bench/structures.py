@@ -15,6 +15,7 @@ from disco_mt.files import write_text
 from disco_mt.models.disco import DisCo
 from disco_mt.translator import Translator
 
+_SHIPPED = Path(__file__).parent / "recorded"
 FIXED = (1.0, 0.96, 0.5, 0.3, 0.2)  # shares of the rows that five passes of easy-first compute
 _NEAR = (0, -1, 1, -2, 2)  # lengths of the candidates: the five nearest, as a length predictor has them
 
@@ -55,8 +56,14 @@ def write_structures(structures: Sequence[Structure], model: str, path: Path) ->
     write_text(path, json.dumps(content) + "\n")
 
 
-def read_structures(path: Path) -> list[Structure]:
-    """What `disco bench --record` wrote."""
+def shipped_structures() -> list[str]:
+    """Names of the recordings inside the package."""
+    return sorted(path.stem for path in _SHIPPED.glob("*.json"))
+
+
+def read_structures(name: str) -> list[Structure]:
+    """What `disco bench --record` wrote: a file, or a recording that ships."""
+    path = _SHIPPED / f"{name}.json" if name in shipped_structures() else Path(name)
     try:
         found = json.loads(path.read_text(encoding="utf-8"))["structures"]
         return [
@@ -64,7 +71,11 @@ def read_structures(path: Path) -> list[Structure]:
             for each in found
         ]
     except FileNotFoundError:
-        raise UserError(f"{path}: there is no such file; record one with: disco bench --record") from None
+        known = ", ".join(shipped_structures())
+        raise UserError(
+            f"--structure {name}: there is no such file, and no recording of that name ships (there are: "
+            f"{known}); record one with: disco bench --record FILE --models DIR --source FILE"
+        ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is not what `disco bench --record` writes: {error!r}") from None
 

@@ -62,8 +62,9 @@ class BenchCommand:
     """With --models: their translations, for BLEU."""
     lengths: tuple[int, ...] = (25,)
     """Random weights: tokens of the sentences; several lengths give a table and a curve."""
-    structure: Path | None = None
-    """Random weights: pass structures of easy-first that --record wrote; by default a fixed one."""
+    structure: str = ""
+    """Random weights: pass structures of easy-first, multi30k (recorded from a trained model) or a file that
+    --record wrote. Default: a fixed one of five passes at the --lengths."""
     sentences: int = 5
     """Sentences that are translated one at a time (of each length, where weights are random)."""
     repeats: int = 5
