@@ -41,6 +41,7 @@ batch_tokens = 512
 max_tokens = 512
 max_steps = 1
 dev_every = 1
+precision = "fp32"
 [decoding]
 iterations = 2
 length_beam = 2

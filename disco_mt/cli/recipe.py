@@ -82,6 +82,8 @@ def run(
     stage: tuple[str, ...] = (),
     jobs: int = 1,
     threads: int = 1,
+    processes: int = 1,
+    device: str = "cpu",
     data: Path | None = None,
     runs: Path | None = None,
     quiet: bool = False,
@@ -90,20 +92,23 @@ def run(
     """Run the stages of a recipe that are not done yet; each is printed as the `disco` command that it is.
 
     disco recipe run multi30k.en-de --data corpora --jobs 2
+    disco recipe run wmt14.en-de --data corpora --device cuda --processes 8
 
     Args:
         name: A recipe that ships, or a file.
         stage: Only these stages and what they need: such as train:at-raw, or train for all trainings.
         jobs: How many stages run side by side, where they do not need each other.
-        threads: Threads of each stage.
-        data: Folder of the corpus, or of corpora; by default DISCO_DATA.
+        threads: Threads of each process.
+        processes: Of a training, which torchrun starts: one for each GPU of this machine.
+        device: cpu, cuda or mps.
+        data: Folder of the corpus, or of corpora; by default DISCO_DATA. What can be downloaded goes there.
         runs: Folder for results; by default DISCO_RUNS, or the user's cache folder.
         quiet: Print errors only.
         json_: Print the scores as JSON.
     """
     suite = load_suite(name)
     workspace = Workspace(suite, runs and runs / suite.name, data)
-    workspace.run(stage or None, jobs, quiet or json_, threads)
+    workspace.run(stage or None, jobs, quiet or json_, threads, processes, device)
     scores = {
         system: workspace.scores(system)
         for system in suite.systems

@@ -27,6 +27,8 @@ class Commands:
     """Runs `disco` commands from several threads, and ends them all when one is told to."""
 
     threads: int  # of each command
+    processes: int = 1  # of a training
+    device: str = "cpu"
     children: set[subprocess.Popen[str]] = field(default_factory=set)
     guard: threading.Lock = field(default_factory=threading.Lock)
     stopping: bool = False
@@ -43,6 +45,13 @@ class Commands:
                 show(line.removesuffix("\n"))
             return process.wait()
 
+    def _module(self, arguments: list[str]) -> list[str]:
+        """disco with these arguments, started by torchrun if it is a training of several processes."""
+        if arguments[0] != "train" or self.processes == 1:
+            return ["-m", "disco_mt", *arguments]
+        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={self.processes}"]
+        return [*launcher, "-m", "disco_mt", *arguments]
+
     def stop(self) -> None:
         """Ask all commands to end: training saves, distillation has kept its finished shards."""
         with self.guard:
@@ -56,7 +65,7 @@ class Commands:
             if self.stopping:
                 raise StoppedError("stopped")
             process = subprocess.Popen(
-                [sys.executable, "-m", "disco_mt", *arguments],
+                [sys.executable, *self._module(arguments)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT if merge else None,

@@ -110,7 +110,7 @@ class Runner:
             write_text(stage.directory / RECIPE, self.suite.training(stage.system).as_toml())
         if stage.verb == "evaluate":  # a killed process may have left hypotheses without scores
             stage.output.unlink(missing_ok=True)
-        return command(stage, self.stages, self.suite, self.commands.threads)
+        return command(stage, self.stages, self.suite, self.commands.threads, self.commands.device)
 
     def _choose(self, stage: Stage) -> None:
         scores = choose({name: self.stages[name].output for name in stage.needs}, stage.output)

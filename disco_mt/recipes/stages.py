@@ -96,10 +96,12 @@ def plan(suite: Suite, folder: Path, corpus: dict[str, str]) -> dict[str, Stage]
     return stages
 
 
-def command(stage: Stage, stages: dict[str, Stage], suite: Suite, threads: int) -> list[str]:
+def command(
+    stage: Stage, stages: dict[str, Stage], suite: Suite, threads: int, device: str = "cpu"
+) -> list[str]:
     """The arguments of `disco` that run a stage other than prepare, from the start or where it stopped."""
     output = ["--out", str(stage.output)]
-    limit = ["--threads", str(threads)]
+    limit = ["--threads", str(threads), *(["--device", device] if device != "cpu" else [])]
     match stage.verb:
         case "train":
             data = stages[stage.needs[0]].output

@@ -48,20 +48,28 @@ class Workspace:
         return self._stages[name]
 
     def run(
-        self, stage: str | Sequence[str] | None = None, jobs: int = 1, quiet: bool = False, threads: int = 1
+        self,
+        stage: str | Sequence[str] | None = None,
+        jobs: int = 1,
+        quiet: bool = False,
+        threads: int = 1,
+        processes: int = 1,
+        device: str = "cpu",
     ) -> None:
         """Run a stage (or several) and what it needs, or all of them. What is done is not done again.
 
         stage: a name such as train:disco, or a verb such as train for all stages that begin with it.
-        jobs: how many stages run side by side. threads: of each of them.
+        jobs: how many stages run side by side. threads: of each of their processes. processes: of a training
+        (one for each GPU of this machine). device: cpu, cuda or mps.
         """
-        at_least("jobs", jobs, 1)
-        at_least("threads", threads, 1)
+        for name, number in (("jobs", jobs), ("threads", threads), ("processes", processes)):
+            at_least(name, number, 1)
         names = (stage,) if isinstance(stage, str) else stage
         wanted = self._wanted(names)
         if not wanted["prepare"].done and self._obtain(quiet):
             wanted = self._wanted(names)  # the corpus is known now, so the stages have other directories
-        runner = Runner(self.suite, self.folder, self._stages, self._files, Commands(threads), jobs, quiet)
+        commands = Commands(threads, processes, device)
+        runner = Runner(self.suite, self.folder, self._stages, self._files, commands, jobs, quiet)
         runner.run(list(wanted.values()))
 
     def dataset(self, name: DataName) -> Path:

@@ -95,6 +95,45 @@ MISTAKES = {
     "misfit objective": ('"mixture"', '"cmlm"', "systems.mixed: objective.name 'cmlm' does not fit"),
     "a size of the data": ("width = 16", "source_vocabulary = 9", "comes from the dataset; remove it"),
     "no average": ("average = 2", "average = 0", "average must be at least 1, got 0"),
+    "an unknown choice": ("[decoding]", "[choose]\nwidth = [1]\n[decoding]", "choose: unknown key 'width'"),
+    "a choice of one": (
+        "[decoding]",
+        "[choose]\ndropout = 0.1\n[decoding]",
+        "systems.teacher: choose.dropout must be a list of numbers, got 0.1",
+    ),
+    "a choice twice": (
+        "[decoding]",
+        "[choose]\ndropout = [0.1, 0.1]\n[decoding]",
+        "must be different values",
+    ),
+    "a choice out of range": (
+        "[decoding]",
+        "[choose]\ndropout = [0.1, 1.5]\n[decoding]",
+        "systems.teacher: model.dropout must be at least 0 and below 1, got 1.5",
+    ),
+    "the mark of a choice": ("[systems.mixed]", "[systems.'m@1']", "a name must not have @ in it"),
+    "parts of another corpus": (
+        "[prepare]",
+        "[data.parts]\nfolder = 'f'\ntest = 'a'\nvalid = 'b'\n[prepare]",
+        "data.source mtdata and the table [data.parts] go together",
+    ),
+    "no parts": ('"tatoeba"', '"mtdata"', "data.source mtdata and the table [data.parts] go together"),
+    "parts that are no list": (
+        '"tatoeba"',
+        '"mtdata"\nparts.train = "A-b-1-eng-deu"',
+        "data.parts.train must be a list of names, got 'A-b-1-eng-deu'",
+    ),
+    "an unknown part": ('"tatoeba"', '"mtdata"\nparts.dev = "a"', "data: parts: unknown key 'dev'"),
+    "no test set": (
+        '"tatoeba"',
+        '"mtdata"\nparts = { folder = "f", train = ["a"], valid = "b" }',
+        "data.parts.test is missing",
+    ),
+    "no dev set": (
+        '"tatoeba"',
+        '"mtdata"\nparts = { folder = "f", train = ["a"], test = "b" }',
+        "data.parts needs either valid or valid_one_in",
+    ),
     "not TOML": ("average = 2", "average: 2", "is not valid TOML"),
     "a number for a table": ("[systems.teacher]", "[x]", "unknown key 'x'"),
 }
@@ -107,6 +146,44 @@ def test_mistakes_are_named_with_the_file(tmp_path: Path, mistake: str) -> None:
     with pytest.raises(UserError, match=re.escape(message)) as raised:
         load_suite(path)
     assert str(path) in str(raised.value)
+
+
+def test_a_suite_like_another(tmp_path: Path) -> None:
+    write_suite(tmp_path)
+    heir = tmp_path / "heir.toml"
+    heir.write_text('like = "animals.toml"\n[model]\nwidth = 32\n[systems.disco]\nmodel.dropout = 0.2\n')
+    suite, under = load_suite(heir), load_suite(tmp_path / "animals.toml")
+    assert suite.name == "heir"
+    assert (suite.about, suite.distill, list(suite.systems)) == (
+        "animals",
+        under.distill,
+        list(under.systems),
+    )
+    assert {system.recipe.model.width for system in suite.systems.values()} == {32}
+    assert [suite.systems[name].recipe.model.dropout for name in suite.systems] == [0.1, 0.2, 0.2]
+    shipped = tmp_path / "shipped.toml"
+    shipped.write_text('like = "multi30k.en-de"\n[training]\nmax_steps = 7\n')
+    assert load_suite(shipped).systems["at-raw"].recipe.training.max_steps == 7
+
+
+@pytest.mark.parametrize("like", ["nobody", "heir.toml"])
+def test_a_suite_like_none(tmp_path: Path, like: str) -> None:
+    (tmp_path / "heir.toml").write_text(f'like = "{like}"\n')
+    with pytest.raises(UserError, match=f"heir.toml: like must name another suite, got '{like}'"):
+        load_suite(tmp_path / "heir.toml")
+
+
+def test_a_choice_makes_a_training_of_each_value(tmp_path: Path) -> None:
+    path = write_suite(tmp_path, "[decoding]", "[choose]\ndropout = [0, 0.3]\n[decoding]")
+    path.write_text(path.read_text() + "choose.dropout = []\n")  # the last system has no choice
+    suite = load_suite(path)
+    assert {name: [*suite.trainings(name)] for name in suite.systems} == {
+        "teacher": ["teacher@0", "teacher@0.3"],
+        "disco": ["disco@0", "disco@0.3"],
+        "mixed": ["mixed"],
+    }
+    assert suite.training("disco@0.3").model.dropout == 0.3
+    assert suite.training("mixed") == suite.systems["mixed"].recipe
 
 
 def test_distilled_data_need_a_distillation(tmp_path: Path) -> None:

@@ -109,6 +109,7 @@ def test_optimisation(suite: Suite) -> None:
         assert (training.warmup_steps, training.learning_rate) == (10_000, 5e-4)
         assert (training.adam_beta1, training.adam_beta2, training.adam_epsilon) == (0.9, 0.999, 1e-6)
         assert training.weight_decay == 0.01
+        assert training.precision == "fp16"
         assert (training.max_epochs, training.patience, training.dev_every) == (0, 0, 0)
         assert system.recipe.objective.label_smoothing == 0.1
         assert system.recipe.model.attention_init == "normal"

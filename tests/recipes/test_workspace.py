@@ -267,10 +267,23 @@ def test_no_data_is_told_before_anything_is_made(tmp_path: Path) -> None:
     assert not list((tmp_path / "runs").rglob("data"))
 
 
-@pytest.mark.parametrize("option", ["jobs", "threads"])
+@pytest.mark.parametrize("option", ["jobs", "threads", "processes"])
 def test_no_jobs_no_threads(tmp_path: Path, option: str) -> None:
     with pytest.raises(UserError, match=f"{option} must be at least 1, got 0"):
         workspace(tmp_path).run(**{option: 0})  # type: ignore[arg-type]
+
+
+def test_device_and_processes_are_passed_on(tmp_path: Path, ran: Ran) -> None:
+    workspace(tmp_path).run("evaluate:disco", quiet=True, processes=2, device="cuda")
+    for arguments in ran.commands:
+        assert ("--device" in arguments) is (arguments[0] in ("train", "distill", "evaluate")), arguments
+    assert "cuda" in ran.commands[1]
+
+
+def test_a_training_of_two_processes_for_real(tmp_path: Path) -> None:
+    """One run, from torchrun; the same recipe with one process has the same directory, and is done then."""
+    workspace(tmp_path).run("train:teacher", quiet=True, processes=2)
+    assert read_log(workspace(tmp_path).run_directory("teacher"))[-1]["step"] == 4
 
 
 def test_where_results_go(monkeypatch: pytest.MonkeyPatch) -> None:

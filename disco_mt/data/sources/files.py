@@ -44,6 +44,17 @@ class Parts:
     """Where there is no `valid`: every nth pair of the training text, which is taken out of it."""
     test: str = ""
 
+    def __post_init__(self) -> None:
+        if not self.folder and not self.train and not self.by_hand:
+            return  # there are none
+        for name in ("folder", "test"):
+            if not getattr(self, name):
+                raise UserError(f"data.parts.{name} is missing")
+        if bool(self.valid) == bool(self.valid_one_in):
+            raise UserError("data.parts needs either valid or valid_one_in")
+        if self.valid_one_in and self.valid_one_in < 2:
+            raise UserError(f"data.parts.valid_one_in must be at least 2, got {self.valid_one_in}")
+
 
 @dataclass(frozen=True)
 class SourceFiles:
