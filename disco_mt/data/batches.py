@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,9 @@ def plan_epoch(
     random.shuffle(order)
     # A stable sort, so that pairs of the same lengths stay mixed, anew in each epoch.
     order = order[np.argsort(_key(source_lengths, target_lengths)[order], kind="stable")]
-    batches = np.split(order, _cuts(_counts(source_lengths, target_lengths), max_tokens))
-    return [batches[index] for index in random.permutation(len(batches) if len(order) else 0)]
+    cuts = _cuts(_counts(source_lengths, target_lengths), max_tokens)
+    bounds = list(pairwise([0, *cuts, len(order)] if len(order) else []))
+    return [order[slice(*bounds[number])] for number in random.permutation(len(bounds))]
 
 
 def collate(split: Split, indices: Indices) -> Batch:
