@@ -22,7 +22,8 @@ from disco_mt.training.rundir import is_run
 VERSION = 1  # part of every hash: to be raised when a stage makes something else from the same options
 DONE, RECIPE, SCORES = "done.json", "recipe.toml", "scores.json"  # in the directory of a stage
 CORPUS = "corpus.json"  # in the folder of all: the hashes of the files of the corpus
-_NO_INPUT = {"save_every", "log_every"}  # of training: nothing that is made depends on them
+# Options on which nothing depends that is made: of training, and of distillation.
+_NO_INPUT = {"save_every", "log_every", "runner"}
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def plan(suite: Suite, folder: Path, corpus: dict[str, str]) -> dict[str, Stage]
         if system.data == "raw":
             add_system(name, system)
     if suite.distill is not None:
-        add("distill", {"distill": chosen(suite.distill)}, "prepare", f"average:{suite.distill.teacher}")
+        add("distill", {"distill": _inputs(suite.distill)}, "prepare", f"average:{suite.distill.teacher}")
     for name, system in suite.systems.items():
         if system.data == "distilled":
             add_system(name, system)
@@ -113,7 +114,7 @@ def command(
             return ["average", str(run), *output, "--number", str(suite.average)]
         case "distill":
             data, model = (stages[need].output for need in stage.needs)
-            options = {key: value for key, value in stage.inputs["distill"].items() if key != "teacher"}
+            options = {key: value for key, value in chosen(suite.distill).items() if key != "teacher"}
             return ["distill", "--model", str(model), "--data", str(data), *output, *limit, *flags(options)]
         case _:
             data, model = (stages[need].output for need in stage.needs)
@@ -160,10 +161,12 @@ def digest(inputs: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+def _inputs(options: Any) -> dict[str, Any]:
+    return {key: value for key, value in chosen(options).items() if key not in _NO_INPUT}
+
+
 def _recipe_inputs(recipe: Recipe) -> dict[str, Any]:
-    inputs = chosen(recipe)
-    training = {key: value for key, value in inputs.get("training", {}).items() if key not in _NO_INPUT}
-    return {**inputs, "training": training}
+    return {**chosen(recipe), "training": _inputs(recipe.training)}
 
 
 def _references(data: Path) -> list[str]:

@@ -27,6 +27,7 @@ from disco_mt.data.prepare import PrepareProcessing
 from disco_mt.data.sources import Parts, SourceName
 from disco_mt.decoding.beam_search import check_beam
 from disco_mt.decoding.strategies import DecodingOptions, strategy_for
+from disco_mt.distill.run import RunnerName
 from disco_mt.distill.teacher import EngineName
 from disco_mt.errors import UserError
 from disco_mt.recipes.recipe import FOLDER, Recipe, refuse_sizes_of_the_data
@@ -84,6 +85,8 @@ class Distillation:
     engine: EngineName = "torch"
     shard_size: int = 2048
     batch_tokens: int = 2048
+    runner: RunnerName = "local"
+    """local, or ray: on many machines. What is made does not depend on it."""
 
     def __post_init__(self) -> None:
         check_beam(self.beam, self.length_penalty)

@@ -123,6 +123,7 @@ CHANGES = {
     'objective.name = "mixture"': ('objective.name = "easy-first"', ALL[-3:]),
     'evaluate.strategy = "beam"': ('evaluate.strategy = "greedy"', ["evaluate:teacher"]),
     "average = 2": ("average = 1", ALL[2:]),
+    "[distill]": ('[distill]\nrunner = "ray"', []),
     "dev_every = 2": ("dev_every = 2\nlog_every = 7\nsave_every = 9", []),
     'about = "animals"': ('about = "beasts"', []),
 }
@@ -165,6 +166,11 @@ def test_a_limit_is_passed_on(tmp_path: Path, ran: Ran) -> None:
     Workspace(small, tmp_path / "runs", tmp_path / "corpora").run("prepare", quiet=True)
     source = Path(ran.commands[0][ran.commands[0].index("--source") + 1])
     assert len(source.read_text(encoding="utf-8").splitlines()) == 10
+
+
+def test_the_runner_of_a_distillation_is_passed_on(tmp_path: Path, ran: Ran) -> None:
+    workspace(tmp_path, "[distill]", '[distill]\nrunner = "ray"').run("distill", quiet=True)
+    assert ran.commands[-1][ran.commands[-1].index("--runner") + 1] == "ray"
 
 
 def test_stages_that_do_not_need_each_other_run_side_by_side(tmp_path: Path, ran: Ran) -> None:
