@@ -90,14 +90,16 @@ def _lengths(found: Sequence[tuple[int, int]]) -> int:
 
 
 def _growth(result: Result, axis: str, places: Sequence[int], sizes: Sequence[int]) -> Growth:
-    (times,) = result.times.values()
+    ((threads, times),) = result.times.items()
+    clock = times.processor if threads == 1 else times.seconds  # a busy machine hardly touches the former
     repeats = tuple(
         tuple(1000 * (row[2 * place + 1] - row[2 * place]) / (PASSES - 1) for place in places)
-        for row in times.seconds
+        for row in clock
     )
     chosen = tuple(sizes[place] for place in places)
     positive = [[max(each, 1e-6) for each in row] for row in repeats]
-    return Growth(result.system.label, axis, chosen, repeats, exponent(chosen, positive))
+    name = f"{result.system.weights.name}, {result.system.precision}"
+    return Growth(name, axis, chosen, repeats, exponent(chosen, positive))
 
 
 def scaling_report(measured: Measured, size: Size, command: str) -> Report:
@@ -108,7 +110,8 @@ def scaling_report(measured: Measured, size: Size, command: str) -> Report:
     threads = measured.plan.threads[0]
     notes = (
         f"A pass predicts all rows and projects all keys; random weights, {size} size, {threads} "
-        f"thread(s), {measured.plan.repeats} interleaved repeats. By length K is {USUAL}; by K there "
+        f"thread(s), {measured.plan.repeats} interleaved repeats, "
+        f"{'processor' if threads == 1 else 'wall'} time. By length K is {USUAL}; by K there "
         f"are {MIDDLE} tokens.",
         f"WARNING: {load.warning()}." if load.busy else calm,
     )

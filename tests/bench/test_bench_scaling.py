@@ -18,7 +18,7 @@ def linear(words: int, beam: int, passes: int) -> float:
 def test_growth_is_found_in_times_that_are_linear() -> None:
     sentences, plan = scaling_plan("desk", 3, quick=False)
     row = [linear(words, beam, passes) for words, beam in cases(False) for passes in (1, PASSES)]
-    result = Result(scaling_systems("desk")[0], {1: Times([row] * 3)})
+    result = Result(scaling_systems("desk")[0], {1: Times([row] * 3, [row] * 3)})
     by_length, by_beam = growths(Measured(plan, tuple(sentences), (result,), {}, CALM))
     assert by_length.sizes == (10, 25, 50, 75, 100)
     assert by_length.times == pytest.approx((50, 125, 250, 375, 500))
