@@ -7,7 +7,7 @@ difference between decodings of several passes and of one, which encode and choo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -46,10 +46,11 @@ class Growth:
 
 
 def scaling_systems(size: Size) -> list[System]:
-    """DisCo in the engine, in each precision; K is the sentence's business here."""
+    """DisCo in the engine, in each precision; they take all candidates that a sentence has."""
     config = sized(size, "disco")
     systems = systems_of(Weights(f"DisCo {shape(config)}", config))
-    return [each for each in systems if each.runtime == "incremental" and each.length_beam == USUAL]
+    fast = [each for each in systems if each.runtime == "incremental" and each.length_beam == USUAL]
+    return [replace(each, length_beam=max(BEAMS)) for each in fast]
 
 
 def scaling_plan(size: Size, repeats: int, quick: bool) -> tuple[list[Sentence], Plan]:

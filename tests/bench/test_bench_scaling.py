@@ -6,6 +6,7 @@ import pytest
 from runs import CALM
 
 from disco_mt.bench.measure import Measured, Result, Times
+from disco_mt.bench.runners import IncrementalRunner
 from disco_mt.bench.scaling import PASSES, Growth, cases, growths, in_words, scaling_plan, scaling_systems
 from disco_mt.experiments.judge import Interval
 
@@ -41,6 +42,17 @@ def test_every_row_of_every_pass_is_predicted() -> None:
         5,
         5,
     ]
+
+
+def test_no_candidate_is_left_out() -> None:
+    sentences, _ = scaling_plan("desk", 1, quick=False)
+    most = max(len(sentence.structure.lengths) for sentence in sentences if sentence.structure)
+    runner = IncrementalRunner(scaling_systems("desk")[0], threads=1)
+    last = sentences[-1]  # several passes, largest K
+    (found,) = runner.translate([last])
+    assert most == 10
+    assert last.structure is not None
+    assert found.rows == PASSES * sum(last.structure.lengths)
 
 
 @pytest.mark.parametrize(
