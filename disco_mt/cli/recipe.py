@@ -56,14 +56,14 @@ def show(
 
     Args:
         name: A recipe that ships, or a file.
-        system: Only this system, as a file that `disco train` reads, with every value.
+        system: Only this system (or NAME@VALUE), as a file that `disco train` reads, with every value.
         runs: Folder of results; by default DISCO_RUNS, or the user's cache folder.
         data: Folder of the corpus; by default DISCO_DATA.
         json_: Print the stages as JSON.
     """
     suite = load_suite(name)
     if system:
-        print(suite.system(system).recipe.as_toml(), end="")
+        print(suite.training(system).as_toml(), end="")
         return 0
     stages = Workspace(suite, runs and runs / suite.name, data).stages()
     if json_:

@@ -160,8 +160,12 @@ class Suite:
         return chosen or {name: system.recipe}
 
     def training(self, label: str) -> Recipe:
-        """One of the trainings."""
-        return self.trainings(label.partition("@")[0])[label]
+        """One of the trainings; of a system with a choice, named without a value, the recipe before it."""
+        name = label.partition("@")[0]
+        known = {name: self.system(name).recipe} | self.trainings(name)
+        if label not in known:
+            raise UserError(f"{self.name} has no training {label!r}; there are: {', '.join(known)}")
+        return known[label]
 
 
 def load_suite(name_or_path: str | Path) -> Suite:

@@ -184,6 +184,8 @@ def test_a_choice_makes_a_training_of_each_value(tmp_path: Path) -> None:
     }
     assert suite.training("disco@0.3").model.dropout == 0.3
     assert suite.training("mixed") == suite.systems["mixed"].recipe
+    with pytest.raises(UserError, match=r"no training 'disco@0.7'; there are: disco, disco@0, disco@0.3"):
+        suite.training("disco@0.7")
 
 
 def test_distilled_data_need_a_distillation(tmp_path: Path) -> None:
