@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)  # not frozen: Python itself writes to exceptions that are raised
 class Refusal(Exception):  # noqa: N818 - it is an answer, not a mistake of ours
     """A status and what the client is told; never a path, never a trace."""
 
