@@ -28,8 +28,7 @@ class Curve:
 
 def run(lab: Lab, options: Options, command: str) -> Report:
     """All systems of the suite that are trained."""
-    stages = {stage.name: stage for stage in lab.workspace.stages()}
-    curves = [_curve(lab, name) for name in lab.suite.systems if stages[f"train:{name}"].done]
+    curves = [_curve(lab, name) for name in lab.suite.systems if lab.workspace.is_trained(name)]
     if not curves:
         raise UserError(f"nothing is trained yet; run: disco recipe run {lab.suite.name} --stage train")
     kinds = {"autoregressive": "AT", "cmlm": "CMLM", "disco": "DisCo"}

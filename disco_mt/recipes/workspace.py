@@ -83,10 +83,17 @@ class Workspace:
 
     def run_directory(self, system: str) -> Path:
         """The training run of a system: where there were several, the one that was chosen."""
-        choice = bool(self.suite.system(system).choose.dropout)
-        name = f"choose:{system}" if choice else f"train:{system}"
+        name = self._last_training(system)
         self._made(name)
         return run_of(self.stage(name), self._stages)
+
+    def is_trained(self, system: str) -> bool:
+        """Is its training at its end?"""
+        return self.stage(self._last_training(system)).done
+
+    def _last_training(self, system: str) -> str:
+        choice = bool(self.suite.system(system).choose.dropout)
+        return f"choose:{system}" if choice else f"train:{system}"
 
     def training_seconds(self, system: str) -> float:
         """How long a system was trained, over all sessions, dev scoring left out."""
