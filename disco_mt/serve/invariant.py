@@ -58,7 +58,12 @@ def _matmul(x: Tensor, y: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 def _attention(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    scale: float | None = None,
 ) -> Tensor:
     """query: (batch, heads, query, size); attn_mask: (batch, 1, query or 1, key), True or 0 = may attend."""
     queries, keys = -query.shape[2] % LANES, -key.shape[2] % LANES
@@ -69,7 +74,9 @@ def _attention(
         wider = (0, keys, 0, queries if attn_mask.shape[2] > 1 else 0)
         attn_mask = F.pad(attn_mask, wider, value=hidden)
     wide, key, value = (F.pad(x, (0, 0, 0, n)) for x, n in ((query, queries), (key, keys), (value, keys)))
-    mixed = F.scaled_dot_product_attention(wide, key, value, attn_mask=attn_mask, dropout_p=dropout_p)
+    mixed = F.scaled_dot_product_attention(
+        wide, key, value, attn_mask=attn_mask, dropout_p=dropout_p, scale=scale
+    )
     return mixed[:, :, : query.shape[2]]
 
 

@@ -76,8 +76,7 @@ def test_stepping_through_the_passes(open_page):
     assert page.inner_text(".controls output") == f"Pass 1 of {count}"
     assert rows.nth(0).get_attribute("aria-current") == "step"
     assert page.locator(".pass.later").count() == count - 1
-    shown = "".join(words(page))
-    assert shown == "".join(rows.nth(0).locator(".word").all_inner_texts())
+    assert letters(words(page)) == letters(rows.nth(0).locator(".word").all_inner_texts())
     page.click("[aria-label='next pass']")
     marked = rows.nth(1).locator(".word.changed").count()
     assert marked == changed(rows.nth(0), rows.nth(1))
@@ -86,6 +85,11 @@ def test_stepping_through_the_passes(open_page):
         f"document.querySelector('.controls output').textContent === 'Pass {count} of {count}'"
     )
     assert words(page) == last
+
+
+def letters(texts: list[str]) -> str:
+    """Without the marks for tokens that are a space or a part of a character."""
+    return "".join(texts).replace("␣", "").replace("·", "")
 
 
 def changed(before, after) -> int:

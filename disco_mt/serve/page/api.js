@@ -29,11 +29,14 @@ export async function translate(state, strategy, pins, signal, watch) {
     return call("v1/translate", body, signal);            // more text is taken where no passes are wanted
   });
   const { text, sentences } = answer.translations[0];
-  const { milliseconds } = answer;
+  const { milliseconds } = answer;                       // of all sentences together
   return { text, milliseconds, sentences: sentences.map((sentence) => ({
     source: sentence.source,
     watched: Boolean(sentence.trace),
-    trace: { ...(sentence.trace ?? unwatched(sentence, answer.strategy)), milliseconds: sentences.length > 1 ? null : milliseconds },
+    trace: {
+      ...(sentence.trace ?? unwatched(sentence, answer.strategy)),
+      milliseconds: sentences.length > 1 ? null : milliseconds,
+    },
   })) };
 }
 

@@ -37,13 +37,14 @@ async function refresh(pins = state.pins) {
   popover.hide();
   if (!state.text.trim()) { running = null; showEmpty(); return false; }
   const request = running = new AbortController();
+  const { text } = state;                               // it may be edited while we wait
   document.body.classList.add("waiting");
   try {
     const results = await ask(pins, request.signal);
-    if (request === running) showResults(results);
+    if (request === running) showResults(text, results);
     return true;
   } catch (error) {
-    if (request === running) story.restore();
+    if (request === running) { story.restore(); $("empty").hidden = story.cards.length > 0; }
     if (error.name !== "AbortError") showTrouble(error);
     return false;
   } finally {
@@ -61,17 +62,22 @@ async function ask(pins, signal) {
     const plain = await translate(state, strategies()[0], [], signal, unseen);
     pins = settle(pins, plain.sentences.map((sentence) => sentence.source));
   }
-  const watch = (pass) => { if (!signal.aborted) story.preview(pass); };
-  const results = await Promise.all(strategies().map((name, index) => translate(state, name, pins, signal, index ? unseen : watch)));
+  const watch = (pass) => {
+    if (signal.aborted) return;
+    $("empty").hidden = true;
+    story.preview(pass);
+  };
+  const results = await Promise.all(strategies().map((name, index) =>
+    translate(state, name, pins, signal, index ? unseen : watch)));
   state.pins = pins;
   return results;
 }
 
 /* Showing what came back */
 
-function showResults(results) {
+function showResults(text, results) {
   notice.clear();
-  story.text = state.text;
+  story.text = text;
   story.translated = results[0].text;
   story.show(results);
   $("empty").hidden = true;
@@ -199,7 +205,8 @@ async function showModels() {
   models = await listModels();
   const pair = (each) => `${named(each.source)} → ${named(each.target)}`;
   const several = (each) => models.filter((other) => pair(other) === pair(each)).length > 1;
-  $("model").replaceChildren(...models.map((each) => new Option(pair(each) + (several(each) ? ` · ${each.name}` : ""), each.name)));
+  $("model").replaceChildren(...models.map((each) =>
+    new Option(pair(each) + (several(each) ? ` · ${each.name}` : ""), each.name)));
   $("model").parentElement.hidden = models.length < 2;
   useModel(state.model);
 }
@@ -240,7 +247,12 @@ $("model").addEventListener("change", () => {
   useModel($("model").value);
   refresh();
 });
-addEventListener("hashchange", () => { state = fromFragment(location.hash); showState(); refresh(); });
+addEventListener("hashchange", () => {
+  state = fromFragment(location.hash);
+  if (models.length) useModel(state.model);
+  showState();
+  refresh();
+});
 $("controls").append(story.controls.root);
 $("legend").append(story.legend);
 $("detail").append(story.detail.root);

@@ -8,7 +8,8 @@ export class Popover {
     const form = element("form");
     this.root.hidden = true;
     this.field = element("input");
-    Object.assign(this.field, { type: "text", dir: "auto", required: true, maxLength: 100, autocomplete: "off", spellcheck: false });
+    Object.assign(this.field,
+      { type: "text", dir: "auto", required: true, maxLength: 100, autocomplete: "off", spellcheck: false });
     this.field.setAttribute("aria-label", "word or phrase to pin");
     this.here = element("input");
     this.here.type = "checkbox";
@@ -48,6 +49,7 @@ export class Popover {
     this.root.style.left = `${left + scrollX}px`;
     this.root.style.top = `${word.bottom + 8 + scrollY}px`;
     this.root.style.setProperty("--arrow", `${word.left + word.width / 2 - left}px`);
+    this.root.scrollIntoView({ block: "nearest" });
   }
 
   submit(event) {

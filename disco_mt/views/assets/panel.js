@@ -87,7 +87,8 @@ export class Panel {
     this.unpick();
     const passes = this.passes();
     const { made, seen } = context(passes, t, start, end);
-    this.actions.detail(passes[t].words.slice(start, end).join("") || shown(passes[t], start), ` in pass ${t + 1} · ${describe(passes, t, start, end)}`);
+    const text = passes[t].words.slice(start, end).join("") || shown(passes[t], start);
+    this.actions.detail(text, ` in pass ${t + 1} · ${describe(passes, t, start, end)}`);
     if (isPinned(passes[t], start)) return;              // it was given: it read nothing
     this.list.classList.add("picking");
     for (let n = start; n < end; n += 1) this.rows[t][n].classList.add("picked");

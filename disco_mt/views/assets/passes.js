@@ -61,7 +61,8 @@ export function describe(passes, t, start, end) {
   const sure = percent(Math.min(...tokens.map((n) => passes[t].probabilities[n])));
   if (tokens.every((n) => isPinned(passes[t], n))) return "pinned by you: seen by all others from the first pass on";
   if (!passes[made].observed) return sure;               // its passes were not watched
-  return sure + (was ? `, was “${was}”` : "") + (made < t ? `, kept from pass ${made + 1}` : "") + ` · ${saw(passes, made, seen, tokens.length)}`;
+  const kept = made < t ? `, kept from pass ${made + 1}` : "";
+  return `${sure}${was ? `, was “${was}”` : ""}${kept} · ${saw(passes, made, seen, tokens.length)}`;
 }
 
 function saw(passes, made, seen, length) {

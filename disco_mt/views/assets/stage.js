@@ -1,6 +1,6 @@
 /* The translation in large type, as it stands after a pass: underlined by how sure each word is. */
 import { element, foreign } from "./dom.js";
-import { context, describe, isChanged, wordsOf } from "./passes.js";
+import { context, describe, isChanged, shown, wordsOf } from "./passes.js";
 import { firstStop, walk } from "./roving.js";
 
 export class Stage {
@@ -28,7 +28,7 @@ export class Stage {
   }
 
   build(passes, t, word, place) {
-    const node = foreign("span", "spoken", word.text || "·");      // no <button>: it would not wrap, nor could it be selected
+    const node = foreign("span", "spoken", word.text || shown(passes[t], word.start));      // no <button>: it would not wrap, nor could it be selected
     node.setAttribute("role", "button");
     node.style.setProperty("--p", word.probability);
     node.classList.toggle("pinned", word.pinned);
