@@ -36,17 +36,18 @@ def main(model: str) -> None:
 
 def translation(browser: Browser, url: str, out: Path) -> None:
     """What one sees first: a sentence, its translation, its passes, what a word saw."""
-    page = _open(browser, url, TEXT, height=860)
+    page = _open(browser, url, TEXT, height=900)
     page.locator("#translation .spoken").nth(3).hover()
     _save(page, out)
 
 
 def pinned(browser: Browser, url: str, out: Path) -> None:
-    """The window in which a word is pinned, with another word pinned before."""
-    page = _open(browser, url, TEXT, height=700)
+    """A word that was replaced, what became of the rest, and the window in which the next is pinned."""
+    page = _open(browser, url, TEXT, height=880)
     page.locator("#translation .spoken").nth(3).click()
+    page.keyboard.type("seine")
     page.keyboard.press("Enter")
-    page.wait_for_selector("#pins li")
+    page.wait_for_selector("body:not(.waiting) #pins li")
     page.wait_for_timeout(300)
     page.locator("#translation .spoken").nth(1).click()
     _save(page, out)
@@ -54,7 +55,7 @@ def pinned(browser: Browser, url: str, out: Path) -> None:
 
 def compared(browser: Browser, url: str, out: Path) -> None:
     """Both strategies side by side, in the dark."""
-    page = _open(browser, url, TEXT, height=1000, scheme="dark", fragment="&strategy=both&iterations=4")
+    page = _open(browser, url, TEXT, height=1010, scheme="dark", fragment="&strategy=both&iterations=3")
     page.wait_for_selector(".compared")
     page.mouse.move(0, 0)
     _save(page, out)
@@ -90,18 +91,28 @@ def _open(
         device_scale_factor=1.5,
     )
     page.goto(f"{url}#text={text.replace(' ', '+')}{fragment}")
-    page.wait_for_selector("#translation .spoken")
+    page.wait_for_selector("body:not(.waiting) #sentences .pass")
     page.evaluate("document.activeElement.blur()")
     return page
 
 
 def _save(page: Page, out: Path) -> None:
-    """Few colours are enough for type on paper: a tenth of the bytes."""
+    """256 colours are enough for type on paper: a third of the bytes."""
     page.wait_for_timeout(700)  # until what moves has come to rest
-    picture = Image.open(io.BytesIO(page.screenshot()))
-    picture.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(out, optimize=True)
+    picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    picture.quantize(palette=_palette(picture), dither=Image.Dither.NONE).save(out, optimize=True)
     print(f"{out.name}: {out.stat().st_size / 1024:.0f} KB")
     page.close()
+
+
+def _palette(picture: Image.Image) -> Image.Image:
+    """The commonest colours as they are, so that no surface changes; the others spread over the rare ones."""
+    common = sorted(picture.getcolors(maxcolors=1 << 24) or [], reverse=True)[:128]
+    exact = [value for _, colour in common for value in colour]
+    spread = picture.quantize(128, Image.Quantize.MAXCOVERAGE).getpalette() or []
+    palette = Image.new("P", (1, 1))
+    palette.putpalette((exact + spread)[: 3 * 256])
+    return palette
 
 
 if __name__ == "__main__":

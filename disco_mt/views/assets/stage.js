@@ -28,7 +28,8 @@ export class Stage {
   }
 
   build(passes, t, word, place) {
-    const node = foreign("span", "spoken", word.text || shown(passes[t], word.start));      // no <button>: it would not wrap, nor could it be selected
+    // no <button>: it would not wrap, nor could it be selected
+    const node = foreign("span", "spoken", word.text || shown(passes[t], word.start));
     node.setAttribute("role", "button");
     node.style.setProperty("--p", word.probability);
     node.classList.toggle("pinned", word.pinned);
