@@ -14,7 +14,7 @@ from disco_mt.bench.system import shape
 from disco_mt.experiments.judge import Interval, Judge
 
 BEST = 0  # instead of a number of threads: each system with the number that is best for it
-PROCESSOR = -1  # one thread, processor time: hardly touched by a busy machine
+PROCESSOR = -1  # one thread, processor time: no waiting for a core in it, but caches are shared
 
 
 @dataclass(frozen=True)

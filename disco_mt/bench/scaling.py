@@ -92,7 +92,7 @@ def _lengths(found: Sequence[tuple[int, int]]) -> int:
 
 def _growth(result: Result, axis: str, places: Sequence[int], sizes: Sequence[int]) -> Growth:
     ((threads, times),) = result.times.items()
-    clock = times.processor if threads == 1 else times.seconds  # a busy machine hardly touches the former
+    clock = times.processor if threads == 1 else times.seconds  # the former has no waiting in it
     repeats = tuple(
         tuple(1000 * (row[2 * place + 1] - row[2 * place]) / (PASSES - 1) for place in places)
         for row in clock
@@ -130,8 +130,12 @@ def scaling_report(measured: Measured, size: Size, command: str) -> Report:
 
 def in_words(each: Growth) -> str:
     """Linear or not."""
-    answers = {"yes": "no faster than linearly", "no": "faster than linearly", "undecided": "about linearly"}
-    answer = answers["yes" if each.power.estimate <= 1 else each.power.below(1.0)]
+    answers = {
+        "yes": "more slowly than linearly",
+        "no": "faster than linearly",
+        "undecided": "linearly, as far as this run can tell,",
+    }
+    answer = answers[each.power.below(1.0)]
     value = f"{each.power.estimate:.2f} [{each.power.low:.2f}, {each.power.high:.2f}]"
     return f"{each.system}: a pass grows {answer} in {each.axis}: time ~ {each.axis} to the power {value}."
 

@@ -80,7 +80,7 @@ class Clocked:
     """Seconds of one sentence."""
 
     wall: float
-    processor: float  # of all threads: what others do to the machine hardly matters to it
+    processor: float  # of all threads: no waiting for a core in it, but caches are shared
 
 
 @dataclass(frozen=True)
