@@ -123,7 +123,7 @@ class Residual(nn.Module):
 
     def leave(self, x: Tensor, out: Tensor) -> Tensor:
         """The residual stream after the block."""
-        x = x + self.dropout(out)
+        x = self.dropout.add(x, out)
         return x if self.pre else self.norm(x)
 
 

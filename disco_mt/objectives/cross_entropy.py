@@ -60,8 +60,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
-        hidden_grad, weight_grad = ctx.gradients
-        return hidden_grad * scale, weight_grad * scale, None, None, None
+        (hidden_grad, weight_grad), ctx.gradients = ctx.gradients, None  # scaled in place, so but once
+        return hidden_grad.mul_(scale), weight_grad.mul_(scale), None, None, None
 
 
 def linear_cross_entropy(

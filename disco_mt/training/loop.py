@@ -22,6 +22,7 @@ from disco_mt.training.compiled import compile_layers
 from disco_mt.training.dev import Scorer
 from disco_mt.training.gradients import Learner
 from disco_mt.training.interrupt import interruption
+from disco_mt.training.memory import keep_freed_memory
 from disco_mt.training.options import TrainingOptions
 from disco_mt.training.precision import check_precision
 from disco_mt.training.processes import ALONE, Processes, restarted
@@ -49,6 +50,7 @@ def train(
     same, as it must have the same model, data and (but for when to stop and what to keep) options.
     processes: those that train together, each with its own copy of everything here; see processes.py.
     """
+    keep_freed_memory()
     device = str(next(model.parameters()).device)
     _check_lengths(model, dataset.splits["train"])
     check_precision(options.precision, device)

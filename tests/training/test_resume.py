@@ -107,6 +107,22 @@ def test_sigterm_to_a_process(tmp_path: Path, straight: Path) -> None:
     assert story(run) == story(straight)
 
 
+def test_killed_at_three_moments(tmp_path: Path, straight: Path) -> None:
+    """tests/slow/test_training_killed.py does it twenty times."""
+    run = tmp_path / "run"
+    for batches, flags in ((5, ()), (7, ("resume",)), (9, ("resume",))):
+        process = spawn(run, *flags)
+        assert process.stdout is not None
+        for _ in range(batches):
+            process.stdout.readline()
+        process.kill()
+        process.communicate(timeout=60)
+        assert process.returncode == -signal.SIGKILL
+    go(run, resume=True)
+    assert same(last(run), last(straight))
+    assert story(run) == story(straight)
+
+
 @pytest.mark.parametrize("path", ["best/step-00000004", "checkpoints/step-00000005"])
 def test_killed_while_writing(tmp_path: Path, straight: Path, path: str) -> None:
     run = tmp_path / "run"

@@ -1,7 +1,7 @@
 """A corpus and a DisCo so small that a run takes a fraction of a second.
 
 As a script it trains, so that tests can stop a real process, or start several that train together:
-tiny_run.py RUN [resume] [die:FILE] [kill:RANK:BATCH] [term:RANK:BATCH] [steady] [together] [quiet].
+tiny_run.py RUN [resume] [die:FILE] [kill:RANK:BATCH] [term:RANK:BATCH] [steady] [together | writing] [quiet].
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ OPTIONS = TrainingOptions(
 )
 # Nine batches, four an update: two processes have two each, and in the last of an epoch the second has none.
 TOGETHER = replace(OPTIONS, batch_tokens=280, max_tokens=70, max_steps=50, save_every=7, log_every=1)
+# A checkpoint after every update: half of the time is spent on writing.
+WRITING = replace(OPTIONS, max_steps=60, save_every=1)
 
 
 def dataset(directory: Path, pairs: int = 70) -> Dataset:
@@ -180,7 +182,7 @@ def main(run: Path, *flags: str) -> None:
         if flag.startswith(("kill:", "term:")):
             objective = _signal_at(flag)
     trained = model(dropout=0.0) if "steady" in flags else model()
-    options = TOGETHER if "together" in flags else OPTIONS
+    options = TOGETHER if "together" in flags else WRITING if "writing" in flags else OPTIONS
     torch.set_num_threads(1)
     with together("cpu") as processes:
         result = go(
