@@ -1,7 +1,7 @@
 """What this machine can do, found out once and remembered.
 
-Some virtual machines report Intel's AMX, but an AMX instruction ends the process (SIGILL). torch believes the
-report, so bfloat16 products would be fatal there. A child process tries it.
+On some machines that report Intel's AMX, torch's bfloat16 products use it and end the process (SIGILL).
+Whether they do here, a child process tries.
 """
 
 from __future__ import annotations
@@ -33,6 +33,15 @@ def avoid_broken_amx() -> None:
     """
     if _ISA not in os.environ and "amx" in _cpu_info() and remembered("amx", _amx_is_broken):
         os.environ[_ISA] = _WITHOUT_AMX
+
+
+def exact_int8_levels() -> int:
+    """The largest weight whose products with 8-bit numbers this processor adds up exactly.
+
+    x86 processors without VNNI add pairs of products in 16 bits: weights must have a bit less there.
+    """
+    x86 = platform.machine().lower() in ("x86_64", "amd64", "i686", "x86")
+    return 63 if x86 and "vnni" not in _cpu_info() else 127
 
 
 def remembered(question: str, find_out: Callable[[], Any]) -> Any:

@@ -14,6 +14,7 @@ from disco_mt.special import NUM_SPECIAL
 
 _ROWS = 128  # rows and
 _ENTRIES = 1024  # vocabulary entries that are computed at a time: half a megabyte
+_PART = 16  # entries that are looked at twice
 
 
 class OutputTable:
@@ -22,29 +23,73 @@ class OutputTable:
     def __init__(self, table: Tensor) -> None:
         """table: (width, vocabulary)."""
         self.blocks = [block.contiguous() for block in torch.split(table, _ENTRIES, dim=1)]
-        self.size = min(_ENTRIES, table.shape[1])
+        self.size = table.shape[1]
 
     def best(self, hidden: Tensor) -> BestWords:
         """Softmax over all entries, argmax over words only. hidden: (rows, width)."""
         parts = [self._best(rows) for rows in torch.split(hidden, _ROWS)]
         return BestWords(torch.cat([ids for ids, _ in parts]), torch.cat([logs for _, logs in parts]))
 
-    def _best(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        rows = len(hidden)
-        logits = hidden.new_full((len(self.blocks), rows, self.size), -torch.inf)
-        scratch = torch.empty_like(logits[0])
-        tops, sums = hidden.new_empty(2, len(self.blocks), rows)
-        for number, block in enumerate(self.blocks):
-            size = block.shape[1]
-            now = torch.mm(hidden, block, out=logits[number]) if size == self.size else logits[number]
-            if size != self.size:
-                now[:, :size] = hidden @ block
-            torch.amax(now, dim=1, out=tops[number])
-            torch.sub(now, tops[number, :, None], out=scratch)
-            torch.sum(scratch.exp_(), dim=1, out=sums[number])
-        total = (tops + sums.log_()).logsumexp(dim=0)
-        logits[0, :, :NUM_SPECIAL] = -torch.inf  # never produced
-        torch.amax(logits[0], dim=1, out=tops[0])
-        best, winner = tops.max(dim=0)  # of equal blocks the first
-        places = logits[winner, torch.arange(rows)].argmax(dim=1)
-        return winner * self.size + places, best - total
+    def _best(self, hidden: Tensor) -> BestWords:
+        logits = hidden.new_empty(len(hidden), self.size)
+        reduction = Reduction(logits)
+        for block, part in zip(self.blocks, reduction.parts, strict=True):
+            torch.mm(hidden, block, out=part)
+            reduction.take(part)
+        return reduction.result()
+
+
+class Blocks:
+    """How a vocabulary is cut for a runtime that keeps no logits: into blocks, and these into small parts.
+
+    It tells the largest logit of each part. Which entry of the part it is, is decided by a second look.
+    """
+
+    def __init__(self, vocabulary: int) -> None:
+        whole = NUM_SPECIAL + (vocabulary - NUM_SPECIAL) // _PART * _PART
+        starts = range(NUM_SPECIAL, whole, _ENTRIES)
+        words = [(start, min(start + _ENTRIES, whole), _PART) for start in starts]
+        rest = [(whole, vocabulary, vocabulary - whole)] if whole < vocabulary else []
+        self.cuts = [(0, NUM_SPECIAL, NUM_SPECIAL), *words, *rest]  # (start, end, size of a part)
+        self.starts = torch.arange(NUM_SPECIAL, vocabulary, _PART)  # of each part
+        self.last = vocabulary - 1
+
+    def best(self, hidden: Tensor, table: Tensor, found: list[Tensor], scale: Tensor | None) -> BestWords:
+        """found: tops (rows, parts), marks, sums (rows, blocks); table: (vocabulary, width), for the look."""
+        tops, marks, sums = found
+        unit = 1.0 if scale is None else scale
+        total = (marks * unit + sums.log()).logsumexp(dim=1, keepdim=True)
+        top, part = tops.max(dim=1, keepdim=True)
+        places = (self.starts[part] + torch.arange(_PART)).clamp_(max=self.last)  # (rows, entries of a part)
+        entries = table.index_select(0, places.flatten()).view(*places.shape, -1)
+        logits = torch.bmm(hidden[:, None], entries.transpose(1, 2))[:, 0]
+        ids = places.gather(1, logits.argmax(dim=1, keepdim=True))
+        return BestWords(ids[:, 0], (top * unit - total)[:, 0])
+
+
+class Reduction:
+    """Maxima and sums of exponentials of logits (rows, vocabulary), a block at a time."""
+
+    def __init__(self, logits: Tensor) -> None:
+        self.logits = logits
+        self.parts = torch.split(logits, _ENTRIES, dim=1)
+        self.scratch = torch.empty(len(logits), self.parts[0].shape[1], dtype=logits.dtype)
+        self.tops: list[Tensor] = []
+        self.sums: list[Tensor] = []
+
+    def take(self, part: Tensor) -> None:
+        """part: (rows, entries), just computed."""
+        top = part.amax(dim=1, keepdim=True)
+        apart = torch.sub(part, top, out=self.scratch[:, : part.shape[1]])
+        self.tops.append(top)
+        self.sums.append(apart.exp_().sum(dim=1, keepdim=True))
+
+    def result(self) -> BestWords:
+        """Of all blocks."""
+        total = (torch.cat(self.tops, dim=1) + torch.cat(self.sums, dim=1).log_()).logsumexp(dim=1)
+        self.parts[0][:, :NUM_SPECIAL] = -torch.inf  # never produced
+        self.tops[0] = self.parts[0].amax(dim=1, keepdim=True)
+        best, winner = torch.cat(self.tops, dim=1).max(dim=1, keepdim=True)  # of equal blocks the first
+        places = winner * _ENTRIES + torch.arange(self.scratch.shape[1])
+        within = self.logits.gather(1, places.clamp_(max=self.logits.shape[1] - 1)).argmax(dim=1)
+        return BestWords(winner[:, 0] * _ENTRIES + within, best[:, 0] - total)

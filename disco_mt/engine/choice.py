@@ -24,7 +24,7 @@ from disco_mt.models.disco import DisCo
 
 PRECISIONS: dict[str, tuple[str, ...]] = {
     "reference": ("fp32",),
-    "incremental": ("fp32",),
+    "incremental": ("fp32", "int8"),
     "ctranslate2": ("fp32", "int8"),
 }
 """What each engine computes in; the first is its default."""
@@ -128,7 +128,9 @@ def make_runtime(model: DisCo, precision: str, threads: int) -> Runtime:
     """The arithmetic in a precision: float32 in torch, int8 in ONNX Runtime, as measured faster."""
     if precision == "fp32":
         return TorchRuntime(model)
-    raise NotImplementedError
+    from disco_mt.engine.onnx_runtime import OnnxRuntime
+
+    return OnnxRuntime(model, precision, threads)
 
 
 def check_int8() -> None:

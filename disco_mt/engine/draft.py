@@ -50,7 +50,7 @@ class Draft:
         kept: dict[str, Any] = {name: getattr(self, name)[chosen] for name in _BY_SENTENCE}
         kept |= {name: getattr(self, name)[chosen, :, :width] for name in _BY_PLACE}
         visible = self.visible[chosen, :, :width, :width]
-        keys = self.keys[:, chosen.repeat_interleave(self.beam), :width]
+        keys = self.keys[:, chosen.repeat_interleave(self.beam), :width].contiguous()
         return replace(self, **kept, visible=visible, keys=keys, source=self.source.keep(chosen))
 
     def join(self, other: Draft) -> Draft:

@@ -1,7 +1,7 @@
 """A DisCo model's weights as fast runtimes want them: products without transposition, what can be one is one.
 
-A matrix is (in, out) and contiguous. Since keys and values are contextless, those of all decoder layers come
-from one product; those of the source, too.
+A matrix is (in, out) and contiguous; queries come out scaled, ready for the softmax. Keys and values are
+contextless, so those of all decoder layers come from one product; those of the source do, too.
 """
 
 from __future__ import annotations
@@ -124,7 +124,15 @@ def _last_norm(norm: nn.Module) -> Norm | None:
 
 
 def _attention(block: Attention, frame: Residual) -> AttentionWeights:
-    return AttentionWeights(_linear(block.query), _linear(block.out), _norm(frame))
+    return AttentionWeights(_scaled(_linear(block.query), block), _linear(block.out), _norm(frame))
+
+
+def _scaled(linear: Linear, block: Attention) -> Linear:
+    """The queries, which come first, divided by the root of a head's width."""
+    width = len(linear.weight)
+    factor = torch.ones_like(linear.bias)
+    factor[:width] = (width / block.heads) ** -0.5
+    return Linear(linear.weight * factor, linear.bias * factor)
 
 
 def _feed_forward(block: FeedForward, frame: Residual) -> FeedForwardWeights:
@@ -133,7 +141,7 @@ def _feed_forward(block: FeedForward, frame: Residual) -> FeedForwardWeights:
 
 def _encoder_layer(layer: EncoderLayer) -> EncoderLayerWeights:
     block = layer.attention
-    every = _linear(block.query, block.key_value)
+    every = _scaled(_linear(block.query, block.key_value), block)
     return EncoderLayerWeights(
         AttentionWeights(every, _linear(block.out), _norm(layer.attention_frame)),
         _feed_forward(layer.feed_forward, layer.feed_forward_frame),

@@ -87,7 +87,7 @@ class TorchRuntime:
         query, key, value = _linear(self._enter(x, block.norm), block.query).chunk(3, dim=-1)
         heads = self.config.encoder.heads
         mixed = F.scaled_dot_product_attention(
-            _split(query, heads), _split(key, heads), _split(value, heads), attn_mask=mask
+            _split(query, heads), _split(key, heads), _split(value, heads), attn_mask=mask, scale=1.0
         )
         return self._leave(x, _linear(_merge(mixed), block.out), block.norm)
 
@@ -108,6 +108,7 @@ class TorchRuntime:
             _split(keys[0], heads),
             _split(keys[1], heads),
             attn_mask=mask,
+            scale=1.0,
         )
         return groups.flat(_merge(mixed))
 

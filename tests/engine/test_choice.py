@@ -70,7 +70,7 @@ def test_ctranslate2_has_the_same_weights(small: Small) -> None:
         ("cmlm", "incremental", "", "does not fit a model of kind cmlm on device cpu; there are: reference"),
         ("autoregressive", "incremental", "", "there are: reference, ctranslate2"),
         ("disco", "warp", "", "engine 'warp' is not known .* there are: incremental, reference"),
-        ("disco", "", "int4", "engine incremental has no precision 'int4'; it has: fp32"),
+        ("disco", "", "int4", "engine incremental has no precision 'int4'; it has: fp32, int8"),
         ("disco", "reference", "int8", "engine reference has no precision 'int8'; it has: fp32"),
         ("autoregressive", "", "int8", "engine reference has no precision 'int8'"),
     ],
@@ -87,3 +87,14 @@ def test_a_refusal_at_the_command_line(small: Small) -> None:
     done = subprocess.run([*command, "--engine", "ctranslate2"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert "there are: incremental, reference" in " ".join(done.stderr.split())
+
+
+def test_int8_from_python_and_what_it_does_not_have(small: Small) -> None:
+    pytest.importorskip("onnxruntime", reason="the extra 'onnx' is not installed")
+    translator = Translator.from_pretrained(small.disco, precision="int8")
+    texts = sentences(6)
+    assert len(translator.translate(texts)) == 6
+    assert translator.engine.work.sentences == 6
+    with pytest.raises(UserError, match="strategy 'mask-predict' has no precision int8; it has: fp32"):
+        translator.translate(texts, "mask-predict")
+    assert translator.translate(texts[:1], trace=True)[0].trace is not None  # by the plain algorithm, in fp32

@@ -1,0 +1,177 @@
+"""ONNX graphs node by node: the blocks of a model as ONNX Runtime runs them, in float32 or int8.
+
+int8 products: a matrix is rounded once, with a scale a column; the rows that it meets are rounded as they
+come, with a scale a row, so that no row depends on its batch mates. Sums are exact integers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+from torch import Tensor
+
+from disco_mt.engine.packed import AttentionWeights, FeedForwardWeights, Linear, Norm
+from disco_mt.models.config import ModelConfig
+from disco_mt.models.layers import LayerNorm
+from disco_mt.version import __version__
+
+OPSET = 20
+_EXTRA = "com.microsoft"  # ONNX Runtime's own operators
+_EPS = LayerNorm(1).eps
+_GELU_LEAST = 0.17  # no activation is below -0.17
+_TYPES = {"float": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
+
+
+class Graph:
+    """A graph that grows. Methods take and return names of values."""
+
+    def __init__(self, config: ModelConfig, precision: str, levels: int = 127) -> None:
+        """levels: the largest rounded weight; less than 127 where a processor's sums would overflow."""
+        self.config, self.precision, self.levels = config, precision, levels
+        self.pre = config.norm == "pre"
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.known: dict[int, tuple[str, object]] = {}
+        self.middles: dict[str, str] = {}
+        self.inputs: list[Any] = []
+        self.outputs: list[Any] = []
+
+    def input(self, name: str, kind: str, shape: tuple[int | str, ...]) -> str:
+        """A value that is given; a named size may be any."""
+        self.inputs.append(helper.make_tensor_value_info(name, _TYPES[kind], shape))
+        return name
+
+    def output(self, name: str, value: str, kind: str, shape: tuple[int | str, ...]) -> None:
+        """A value to give back, under a name."""
+        self.nodes.append(helper.make_node("Identity", [value], [name]))
+        self.outputs.append(helper.make_tensor_value_info(name, _TYPES[kind], shape))
+
+    def model(self) -> bytes:
+        """The whole, checked, ready to be written or run."""
+        graph = helper.make_graph(self.nodes, "disco", self.inputs, self.outputs, self.constants)
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(_EXTRA, 1)]
+        model = helper.make_model(graph, opset_imports=opsets, producer_name="disco-mt", ir_version=10)
+        model.producer_version = __version__
+        onnx.checker.check_model(model)
+        return bytes(model.SerializeToString())
+
+    def op(self, kind: str, *inputs: str, domain: str = "", attributes: dict[str, Any] | None = None) -> str:
+        """One operator; its one result."""
+        result = f"{kind}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, inputs, [result], domain=domain, **(attributes or {})))
+        return result
+
+    def constant(self, array: NDArray[Any] | Tensor) -> str:
+        """A fixed value; the same tensor is stored once."""
+        if id(array) in self.known:
+            return self.known[id(array)][0]
+        values = array.detach().cpu().numpy() if isinstance(array, Tensor) else array
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.array(values, order="C"), name))
+        self.known[id(array)] = name, array  # kept, so that its id stays its own
+        return name
+
+    def integers(self, *values: int) -> str:
+        """A fixed list of whole numbers."""
+        return self.constant(np.array(values, np.int64))
+
+    def number(self, value: float) -> str:
+        """A fixed number."""
+        return self.constant(np.array(value, np.float32))
+
+    def rows(self, table: Tensor, index: str) -> str:
+        """table[index]."""
+        return self.op("Gather", self.constant(table), index)
+
+    def linear(self, x: str, linear: Linear) -> str:
+        """x @ weight + bias. x: (rows, in)."""
+        return self.op("Add", self.product(x, linear.weight), self.constant(linear.bias))
+
+    def product(self, x: str, matrix: Tensor, positive: bool = False, rows: str = "rows") -> str:
+        """x @ matrix in the graph's precision. matrix: (in, out); positive, rows: see `rounded`."""
+        if self.precision == "fp32":
+            return self.op("MatMul", x, self.constant(matrix))
+        whole, scale = self.rounded(x, positive, rows)
+        return self.op("Mul", self.integer_product(whole, matrix), scale)
+
+    def rounded(self, x: str, positive: bool = False, rows: str = "rows") -> tuple[str, str]:
+        """Rows as 1 .. 255 around 128, and the scale of each: (rows, in), (rows, 1).
+
+        A row of zeros has scale 0, and so do its products. positive: there is nothing below what gelu gives.
+        rows: a name for the number of rows; those of one name are as many.
+        """
+        top = self.op(
+            "ReduceMax", x if positive else self.op("Abs", x), self.integers(1), attributes={"keepdims": 1}
+        )
+        top = self.op("Max", top, self.number(_GELU_LEAST)) if positive else top
+        scale = self.op("Mul", top, self.number(1 / 127))
+        each = self.op("Squeeze", scale, self.integers(1))
+        return self.op("QuantizeLinear", x, each, self._middle(each, rows), attributes={"axis": 0}), scale
+
+    def _middle(self, each: str, rows: str) -> str:
+        """128 for each row."""
+        if rows not in self.middles:
+            shape = self.op("Shape", each)
+            self.middles[rows] = self.op("Expand", self.constant(np.array([128], np.uint8)), shape)
+        return self.middles[rows]
+
+    def integer_product(self, whole: str, matrix: Tensor) -> str:
+        """Rounded rows times a rounded matrix, in units of the rows' scales."""
+        weight = matrix.detach().float().cpu()
+        scale = weight.abs().amax(dim=0).clamp(min=1e-30) / self.levels  # (out,)
+        table = (weight / scale).round().clamp(-self.levels, self.levels).numpy().astype(np.int8)
+        one, middle = self.number(1.0), self.constant(np.array(128, np.uint8))
+        parts = (whole, self.constant(table), one, self.constant(scale.numpy()), middle)
+        return self.op("MatMulIntegerToFloat", *parts, domain=_EXTRA)
+
+    def norm(self, x: str, norm: Norm) -> str:
+        """LayerNorm."""
+        weight, bias = self.constant(norm.weight), self.constant(norm.bias)
+        return self.op("LayerNormalization", x, weight, bias, attributes={"epsilon": _EPS, "axis": -1})
+
+    def last(self, x: str, norm: Norm | None) -> str:
+        """The LayerNorm at the end of pre-norm stacks."""
+        return x if norm is None else self.norm(x, norm)
+
+    def enter(self, x: str, norm: Norm) -> str:
+        """What a block reads."""
+        return self.norm(x, norm) if self.pre else x
+
+    def leave(self, x: str, out: str, bias: Tensor, norm: Norm) -> str:
+        """The residual stream after a block, whose last product has yet to get its bias."""
+        total = self.op("Add", x, self.op("Add", out, self.constant(bias)))
+        return total if self.pre else self.norm(total, norm)
+
+    def feed_forward(self, x: str, block: FeedForwardWeights) -> str:
+        """One feed-forward block and its frame. x: (rows, width)."""
+        inside = self.linear(self.enter(x, block.norm), block.up)
+        active = self.op("Gelu" if self.config.activation == "gelu" else "Relu", inside)
+        return self.leave(x, self.product(active, block.down.weight, True), block.down.bias, block.norm)
+
+    def query(self, x: str, block: AttentionWeights) -> str:
+        """Queries of rows."""
+        return self.linear(self.enter(x, block.norm), block.query)
+
+    def attend(self, query: str, key: str, value: str, bias: str, heads: int) -> str:
+        """Attention; queries are scaled. query: (groups, rows, width); key, value: (groups, keys, width).
+
+        bias: (groups, 1, rows or 1, keys), 0 where visible and very low elsewhere.
+        """
+        size = self.config.width // heads
+        split = self.integers(0, 0, heads, size)  # (groups, length, heads, size)
+        query, key, value = (
+            self.op("Transpose", self.op("Reshape", x, split), attributes={"perm": order})
+            for x, order in ((query, [0, 2, 1, 3]), (key, [0, 2, 3, 1]), (value, [0, 2, 1, 3]))
+        )
+        scores = self.op("Add", self.op("MatMul", query, key), bias)
+        weights = self.op("Softmax", scores, attributes={"axis": -1})
+        mixed = self.op("Transpose", self.op("MatMul", weights, value), attributes={"perm": [0, 2, 1, 3]})
+        return self.op("Reshape", mixed, self.integers(0, 0, self.config.width))
+
+    def columns(self, x: str, start: int, end: int) -> str:
+        """x[:, start:end]."""
+        return self.op("Slice", x, self.integers(start), self.integers(end), self.integers(1))

@@ -1,0 +1,164 @@
+"""The graphs of the incremental engine: what runtime.py asks for, one graph each."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from disco_mt.engine.best_words import Blocks
+from disco_mt.engine.onnx_graph import Graph
+from disco_mt.engine.packed import AttentionWeights, PackedDisCo
+
+
+def encoder_graph(weights: PackedDisCo, graph: Graph) -> bytes:
+    """source (batch, src), bias (batch, 1, 1, slot + src) -> keys (2 * layers, batch, src, width), slot."""
+    width = weights.config.width
+    source = graph.input("source", "int64", ("batch", "src"))
+    bias = graph.input("bias", "float", ("batch", 1, 1, "slot_src"))
+    places = graph.input("places", "int64", ("src",))
+    words = graph.op(
+        "Add", graph.rows(weights.source_words, source), graph.rows(weights.source_positions, places)
+    )
+    slots = graph.input("slots", "float", ("batch", 1, width))
+    x = graph.op("Concat", slots, words, attributes={"axis": 1})
+    shape = graph.op("Shape", x)
+    x = graph.op("Reshape", x, graph.integers(-1, width))
+    for layer in weights.encoder:
+        block = layer.attention
+        mixed = _self_attention(graph, graph.query(x, block), shape, bias)
+        x = graph.leave(x, graph.product(mixed, block.out.weight), block.out.bias, block.norm)
+        x = graph.feed_forward(x, layer.feed_forward)
+    x = graph.last(x, weights.encoder_norm)
+    graph.output("memory", graph.op("Reshape", x, shape), "float", ("batch", "slot_src", width))
+    return graph.model()
+
+
+def _self_attention(graph: Graph, projected: str, shape: str, bias: str) -> str:
+    """Queries, keys and values side by side, (batch * src, 3 * width) -> (batch * src, width)."""
+    width = graph.config.width
+    query, key, value = (
+        graph.op("Reshape", graph.columns(projected, number * width, (number + 1) * width), shape)
+        for number in range(3)
+    )
+    mixed = graph.attend(query, key, value, bias, graph.config.encoder.heads)
+    return graph.op("Reshape", mixed, graph.integers(-1, width))
+
+
+def keys_graph(weights: PackedDisCo, graph: Graph, which: str) -> bytes:
+    """vectors (n, width) -> keys and values of all layers side by side, (n, 2 * layers * width), less bias.
+
+    In int8 in units of `scale` (n, 1): who puts them in place has to touch them anyway.
+    """
+    linear = weights.source_keys if which == "source" else weights.target_keys
+    vectors, size = graph.input("vectors", "float", ("n", weights.config.width)), linear.weight.shape[1]
+    if graph.precision == "fp32":
+        graph.output("keys", graph.product(vectors, linear.weight), "float", ("n", size))
+    else:
+        whole, scale = graph.rounded(vectors)
+        graph.output("keys", graph.integer_product(whole, linear.weight), "float", ("n", size))
+        graph.output("scale", scale, "float", ("n", 1))
+    return graph.model()
+
+
+def first_graph(weights: PackedDisCo, graph: Graph) -> bytes:
+    """The first pass: every row sees its candidate's EOS alone."""
+    width, layers = weights.config.width, weights.layers
+    h = graph.rows(weights.positions, graph.input("places", "int64", ("rows",)))
+    candidates = graph.input("candidates", "int64", ("rows",))
+    anchors = [graph.input(f"anchor_{n}", "float", ("candidates", width)) for n in range(layers)]
+    cross = _CrossInputs(graph, layers, width)
+    for number, layer in enumerate(weights.decoder):
+        block = layer.attention
+        out = graph.product(anchors[number], block.out.weight, rows="candidates")
+        h = graph.leave(h, graph.op("Gather", out, candidates), block.out.bias, block.norm)
+        h = cross.attend(h, layer.cross, number)
+        h = graph.feed_forward(h, layer.feed_forward)
+    graph.output("hidden", graph.last(h, weights.decoder_norm), "float", ("rows", width))
+    return graph.model()
+
+
+def refinement_graph(weights: PackedDisCo, graph: Graph, first_queries: Tensor) -> bytes:
+    """A later pass: rows with their own visible words."""
+    width, layers = weights.config.width, weights.layers
+    places = graph.input("places", "int64", ("rows",))
+    keys = [graph.input(f"keys_{n}", "float", ("candidates", "tgt", width)) for n in range(2 * layers)]
+    bias = graph.input("bias", "float", ("candidates", 1, "widest", "tgt"))
+    spread, back = (
+        graph.input(name, "int64", (size,)) for name, size in (("spread", "padded"), ("back", "rows"))
+    )
+    cross = _CrossInputs(graph, layers, width)
+    shape = graph.input("shape", "int64", (3,))
+    h = graph.rows(weights.positions, places)
+    for number, layer in enumerate(weights.decoder):
+        block = layer.attention
+        query = graph.rows(first_queries, places) if number == 0 else graph.query(h, block)
+        pair = keys[2 * number], keys[2 * number + 1]
+        mixed = _grouped(graph, query, pair, bias, (spread, back, shape))
+        h = graph.leave(h, graph.product(mixed, block.out.weight), block.out.bias, block.norm)
+        h = cross.attend(h, layer.cross, number)
+        h = graph.feed_forward(h, layer.feed_forward)
+    graph.output("hidden", graph.last(h, weights.decoder_norm), "float", ("rows", width))
+    return graph.model()
+
+
+class _CrossInputs:
+    """Attention to the source: its inputs, and its block in each layer."""
+
+    def __init__(self, graph: Graph, layers: int, width: int) -> None:
+        self.graph = graph
+        names = (f"source_keys_{number}" for number in range(2 * layers))
+        self.keys = [graph.input(name, "float", ("sentences", "src", width)) for name in names]
+        self.bias = graph.input("source_bias", "float", ("sentences", 1, 1, "src"))
+        self.layout = (
+            graph.input("source_spread", "int64", ("source_padded",)),
+            graph.input("source_back", "int64", ("rows",)),
+            graph.input("source_shape", "int64", (3,)),
+        )
+
+    def attend(self, h: str, block: AttentionWeights, number: int) -> str:
+        """One cross-attention block and its frame."""
+        graph = self.graph
+        pair = self.keys[2 * number], self.keys[2 * number + 1]
+        mixed = _grouped(graph, graph.query(h, block), pair, self.bias, self.layout)
+        return graph.leave(h, graph.product(mixed, block.out.weight), block.out.bias, block.norm)
+
+
+def _grouped(graph: Graph, query: str, pair: tuple[str, str], bias: str, layout: tuple[str, str, str]) -> str:
+    """Flat queries to their groups' keys and values: laid out (groups.py), attended, laid flat again."""
+    spread, back, shape = layout
+    laid = graph.op("Reshape", graph.op("Gather", query, spread), shape)  # (groups, widest, width)
+    mixed = graph.attend(laid, *pair, bias, graph.config.decoder.heads)
+    return graph.op("Gather", graph.op("Reshape", mixed, graph.integers(-1, graph.config.width)), back)
+
+
+def output_graph(weights: PackedDisCo, graph: Graph, blocks: Blocks) -> bytes:
+    """hidden (rows, width) -> what best_words.py needs of the logits, which are never whole.
+
+    tops (rows, parts): the largest logit of each part; sums, marks (rows, blocks): sum of exp(logit - mark).
+    In int8 tops and marks are in units of `scale` (rows, 1).
+    """
+    hidden = graph.input("hidden", "float", ("rows", weights.config.width))
+    whole, scale = graph.rounded(hidden) if graph.precision == "int8" else (hidden, "")
+    tops: list[str] = []
+    marks: list[str] = []
+    sums: list[str] = []
+    for start, end, part in blocks.cuts:
+        matrix = weights.output[:, start:end].contiguous()
+        logits = graph.integer_product(whole, matrix) if scale else graph.product(hidden, matrix)
+        folded = graph.op("Reshape", logits, graph.integers(0, -1, part))
+        top = graph.op("ReduceMax", folded, graph.integers(2), attributes={"keepdims": 0})
+        mark = graph.op("ReduceMax", top, graph.integers(1), attributes={"keepdims": 1})
+        apart = graph.op("Sub", logits, mark)
+        apart = graph.op("Mul", apart, scale) if scale else apart
+        total = graph.op("ReduceSum", graph.op("Exp", apart), graph.integers(1), attributes={"keepdims": 1})
+        for values, value in ((tops, top), (marks, mark), (sums, total)):
+            values.append(value)
+    for name, values in (
+        ("tops", tops[1:]),
+        ("marks", marks),
+        ("sums", sums),
+    ):  # the first are special tokens
+        joined = graph.op("Concat", *values, attributes={"axis": 1})
+        graph.output(name, joined, "float", ("rows", f"{name}_number"))
+    if scale:
+        graph.output("scale", scale, "float", ("rows", 1))
+    return graph.model()

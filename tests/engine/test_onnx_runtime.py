@@ -1,0 +1,110 @@
+"""int8, and ONNX Runtime's float32: close to torch, and no row depends on its batch mates."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+pytest.importorskip("onnx", reason="the extra 'onnx' is not installed")
+pytest.importorskip("onnxruntime", reason="the extra 'onnx' is not installed")
+
+from disco_mt.decoding.translation import Hypothesis
+from disco_mt.engine import choice
+from disco_mt.engine.best_words import Blocks
+from disco_mt.engine.choice import Incremental, check_int8
+from disco_mt.engine.easy_first import IncrementalEngine
+from disco_mt.engine.onnx_runtime import OnnxRuntime
+from disco_mt.engine.runtime import Runtime
+from disco_mt.engine.torch_runtime import TorchRuntime
+from disco_mt.errors import UserError
+from disco_mt.models.build import build_model
+from disco_mt.models.disco import DisCo
+from disco_mt.special import NUM_SPECIAL
+from golden_model import FOLDERS, Golden
+from tiny import lively, random_sources, tiny_config
+
+SHAPES = [
+    {},
+    {"norm": "pre", "activation": "relu"},
+    {"tying": "none", "positions": "sinusoidal", "target_vocabulary": 2077},
+]
+
+
+def model_of(seed: int, changes: dict[str, object]) -> DisCo:
+    model = lively(build_model(tiny_config(**changes), seed), seed).float()
+    assert isinstance(model, DisCo)
+    return model
+
+
+def decoded(runtime: Runtime, sources: list[list[int]], batch_tokens: int) -> list[Hypothesis[int]]:
+    found = IncrementalEngine(runtime).decode(sources, "easy-first", 6, 3, batch_tokens)
+    places = {each.place: each.hypothesis for each in found}
+    return [places[place] for place in range(len(sources))]
+
+
+@pytest.mark.parametrize("changes", SHAPES, ids=str)
+def test_float32_is_that_of_torch(changes: dict[str, object]) -> None:
+    model, sources = model_of(3, changes), random_sources([1, 4, 9, 6, 11, 2], seed=3)
+    runtime = OnnxRuntime(model, "fp32", 1)
+    for batch_tokens in (1, 40):
+        ours, theirs = decoded(runtime, sources, batch_tokens), decoded(TorchRuntime(model), sources, 1)
+        assert [each.tokens for each in ours] == [each.tokens for each in theirs]
+        assert [each.steps for each in ours] == [each.steps for each in theirs]
+        assert [each.score for each in ours] == pytest.approx([each.score for each in theirs], abs=1e-4)
+
+
+@pytest.mark.parametrize("changes", SHAPES, ids=str)
+def test_in_int8_a_sentence_does_not_depend_on_its_batch(changes: dict[str, object]) -> None:
+    """Rounding scales are a row's own; the wildest mates change nothing."""
+    model, sources = model_of(4, changes), random_sources([5, 3, 12, 1, 7, 9, 2], seed=4)
+    runtime = OnnxRuntime(model, "int8", 1)
+    alone, together = decoded(runtime, sources, 1), decoded(runtime, sources, 1000)
+    assert [each.tokens for each in together] == [each.tokens for each in alone]
+    assert [each.candidates for each in together] == [each.candidates for each in alone]
+    assert [each.score for each in together] == pytest.approx([each.score for each in alone], abs=1e-5)
+
+
+@pytest.fixture(scope="module", params=FOLDERS)
+def golden(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Golden:
+    return Golden.load(request.param, tmp_path_factory.mktemp("golden") / "model")
+
+
+def test_int8_is_close_on_a_trained_model(golden: Golden) -> None:
+    sources = golden.sources[:60]
+    ours, theirs = (
+        decoded(runtime, sources, 300)
+        for runtime in (OnnxRuntime(golden.model, "int8", 1), TorchRuntime(golden.model))
+    )
+    same = sum(
+        one == other
+        for each, wanted in zip(ours, theirs, strict=True)
+        if len(each.tokens) == len(wanted.tokens)
+        for one, other in zip(each.tokens, wanted.tokens, strict=True)
+    )
+    assert same > 0.65 * sum(len(wanted.tokens) for wanted in theirs)
+    score = sum(abs(each.score - wanted.score) for each, wanted in zip(ours, theirs, strict=True))
+    assert score / len(sources) < 0.05
+
+
+@pytest.mark.parametrize("vocabulary", [NUM_SPECIAL + 1, 16, 40, 1024, 1045, 3000])
+def test_the_parts_of_a_vocabulary_cover_it_once(vocabulary: int) -> None:
+    blocks = Blocks(vocabulary)
+    assert [start for start, _, _ in blocks.cuts[1:]] == [end for _, end, _ in blocks.cuts[:-1]]
+    assert (blocks.cuts[0][0], blocks.cuts[-1][1]) == (0, vocabulary)
+    assert all((end - start) % part == 0 for start, end, part in blocks.cuts)
+    parts = [place for start, end, part in blocks.cuts[1:] for place in range(start, end, part)]
+    assert blocks.starts.tolist() == parts
+
+
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"int8 needs onnx and onnxruntime.*disco-mt\[onnx\].*there is: fp32"):
+        check_int8()
+
+
+def test_int8_is_an_engine_like_the_other() -> None:
+    engine = Incremental(model_of(1, {}), "int8", threads=1)
+    assert (engine.name, engine.precision, engine.threads, torch.get_num_threads()) == (
+        *("incremental", "int8", 1),
+        1,
+    )
