@@ -28,6 +28,7 @@ from disco_mt.version import __version__
 
 WINDOW = 4096  # shards that are handed to Ray together: bounds what this process holds
 ATTEMPTS = 4  # at a shard that ends its worker: it may be the shard
+STARTS = 3  # of Ray on this machine, before it is given up
 FAILURES = 5  # shards that raise an error before the rest is given up
 IDS = np.dtype("<u4")  # on the wire
 
@@ -154,32 +155,44 @@ class _Worker:
 @contextmanager
 def _connected(cluster: Cluster, threads: int) -> Iterator[Any]:
     """Ray, connected to a cluster or started on this machine, and left again."""
-    ray = _import_ray()
     address = cluster.address or os.environ.get("RAY_ADDRESS") or "local"
+    ray = _import_ray(alone=address == "local")
     more = _alone(cluster.workers * threads) if address == "local" else {}
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **more)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise UserError(f"cannot connect to Ray at {address!r}: {_last_line(error)}") from error
-    try:
+        _start(ray, address, more)
         _be_quiet(ray)
         yield ray
     finally:
         ray.shutdown()
 
 
+def _start(ray: Any, address: str, more: dict[str, Any]) -> None:
+    """On a busy machine Ray's own parts may not find each other in the time that they give themselves."""
+    for attempt in reversed(range(STARTS)):
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **more)
+        except Exception as error:  # Ray raises all kinds, bare ones too
+            ray.shutdown()
+            if not attempt or address != "local":
+                raise UserError(f"cannot connect to Ray at {address!r}: {_last_line(error)}") from error
+        else:
+            return
+
+
 def _alone(cpus: int) -> dict[str, Any]:
-    """How Ray is started on this machine: nobody else can reach it, and its workers do not stand back."""
+    """How Ray is started on this machine: its workers do not stand back behind other processes."""
     return {
         "num_cpus": max(os.cpu_count() or 1, cpus),
         "include_dashboard": False,
-        "_node_ip_address": "127.0.0.1",
         "_system_config": {"worker_niceness": 0},
     }
 
 
-def _import_ray() -> Any:
+def _import_ray(alone: bool) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing about a user's work goes anywhere
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # else it is alarmed by how Ray Data uses it
+    if alone:  # on the loopback interface only; the name is of the systems where that is the rule
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     try:
         import ray
         import ray.data
