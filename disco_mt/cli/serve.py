@@ -84,10 +84,11 @@ def _serve(
     from disco_mt.serve.guard import access_for
     from disco_mt.serve.keys import read_keys
     from disco_mt.serve.models import load_models
-    from disco_mt.serve.server import bind, make_server
+    from disco_mt.serve.server import allow_files, bind, make_server
     from disco_mt.serve.service import Service
 
     keys, access = read_keys(api_keys), access_for(host, origins, hosts)
+    allow_files(limits.connections + 100)
     with bind(host, port) as listener:
         models = load_models(names, load)
         for model in models.all:

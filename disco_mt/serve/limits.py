@@ -27,7 +27,7 @@ class Limits:
     """Seconds that an idle worker waits for company before it starts."""
     deadline: float = 30.0
     """Seconds until a request that has no answer yet is given up (504)."""
-    connections: int = 512
+    connections: int = 1024
     """Most open connections; more are answered 503."""
     receive_seconds: float = 10.0
     """Seconds in which a client must have sent its header, and again its body."""

@@ -13,7 +13,7 @@ from disco_mt.decoding.strategies import STRATEGIES, DecodingOptions, check_pinn
 from disco_mt.decoding.translation import OnPass, Translation
 from disco_mt.errors import UserError
 from disco_mt.models.base import BestWords, TranslationModel
-from disco_mt.serve.invariant import BatchInvariant
+from disco_mt.serve.invariant import batch_invariant
 from disco_mt.text.pins import SPACELESS, Pin
 from disco_mt.text.sentences import split_sentences
 from disco_mt.translator import Translator
@@ -108,7 +108,7 @@ class ServedModel:
     ) -> list[Translation]:
         """One translation a sentence, each to the last bit as if it were alone."""
         pinned = [sentence.pins for sentence in sentences]
-        with BatchInvariant() if self.translator.device == "cpu" else nullcontext():
+        with batch_invariant() if self.translator.device == "cpu" else nullcontext():
             return self.translator.translate(
                 [sentence.text for sentence in sentences],
                 **asdict(options),

@@ -91,7 +91,7 @@ def make_server(app: Any, limits: Limits, worker: Worker) -> Server:
         ws="none",
         lifespan="on",
         log_config=None,
-        log_level="warning",
+        log_level="error",  # its warnings are about clients, one line each: a flood is theirs to make
         access_log=False,
         server_header=False,
         proxy_headers=False,
@@ -113,3 +113,13 @@ def bind(host: str, port: int) -> socket.socket:
         reason = error.strerror or str(error)
         raise UserError(f"cannot listen on {host}:{port}: {reason}; see --host and --port") from None
     return taken
+
+
+def allow_files(number: int) -> None:
+    """Every connection is an open file; ask the system for so many, as far as it lets us."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = number if hard == resource.RLIM_INFINITY else min(number, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

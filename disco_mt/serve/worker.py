@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.decoding.translation import OnPass, Pass, Translation
@@ -43,7 +44,7 @@ class Job:
         """Passes are watched one sentence at a time."""
         return self.trace or self.on_pass is not None
 
-    @property
+    @cached_property
     def characters(self) -> int:
         """The size of it all; an empty sentence is work, too."""
         return sum(len(sentence.text) + 1 for sentence in self.sentences)
