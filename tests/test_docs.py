@@ -17,7 +17,7 @@ from disco_mt.data.phrasebook import write_phrasebook
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHORT = ("--training.max-steps", "3", "--training.dev-every", "3", "--training.max-epochs", "0")
-LONG = ("demo", "experiment", "recipe")  # minutes to hours
+LONG = ("demo", "experiment", "recipe", "serve")  # minutes, hours, or until they are stopped
 
 
 def commands(page: Path) -> list[list[str]]:
