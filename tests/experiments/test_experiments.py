@@ -122,8 +122,8 @@ def test_a_suite_without_such_a_system_is_told_so(workspace: Workspace, tmp_path
 def test_paper_scale_names_what_is_missing(capsys):
     assert main(["experiment", "distillation", "--scale", "paper"]) == 2
     error = capsys.readouterr().err
-    assert "wmt14.en-de, wmt16.ro-en" in error
-    assert "multi30k.en-de" in error
+    assert "wmt14.en-de has no cmlm model with objective cmlm on raw data" in error
+    assert "Add a [systems.NAME] table" in error
 
 
 def test_paper_scale_adds_the_papers_bleu(workspace: Workspace, tmp_path: Path):
