@@ -27,7 +27,7 @@ VERBS = {
     "serve": "an HTTP API and a page in front of models",
     "trace": "a translation pass by pass: in the terminal, as a page, as a picture",
     "recipe": "whole experiments, from the data to the scores: list, show, run",
-    "export": "a model for another engine: ctranslate2",
+    "export": "a model for another engine: ctranslate2, onnx",
     "import-fairseq": "the authors' checkpoint -> a model directory",
     "info": "versions, threads, device, models found",
 }

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import tyro
 
 from disco_mt.cli.common import call
+from disco_mt.engine.choice import check_onnx
 from disco_mt.engine.ctranslate2 import export_ctranslate2
 from disco_mt.errors import UserError
 from disco_mt.files import refuse_existing
@@ -17,24 +18,30 @@ from disco_mt.translator import Translator
 def export(
     model: str,
     out: Path,
-    format_: Annotated[Literal["ctranslate2"], tyro.conf.arg(name="format")],
+    format_: Annotated[Literal["ctranslate2", "onnx"], tyro.conf.arg(name="format")],
 ) -> int:
     """Write a model for another engine.
 
     disco export --model teacher --format ctranslate2 --out teacher.ct2
 
+    disco export --model my-model --format onnx --out my-model.onnx
+
     Args:
         model: A model directory, a shipped model, or the id of a model on the hub.
         out: Directory to write; it must not exist yet.
-        format_: ctranslate2 (autoregressive models).
+        format_: ctranslate2 (autoregressive models), or onnx (disco models: the encoder and one pass of the
+            decoder, checked against the model).
     """
     refuse_existing(out)
-    translator = Translator.from_pretrained(model)
-    source, target = (
-        side.tokens(range(side.vocabulary_size)) for side in (translator.text.source, translator.text.target)
-    )
+    translator = Translator.from_pretrained(model, engine="reference")
     try:
-        export_ctranslate2(translator.model, source, target, out)
+        if format_ == "onnx":
+            check_onnx("--format onnx", "ctranslate2 (autoregressive models)")
+            from disco_mt.engine.onnx_export import export_onnx
+
+            export_onnx(translator.model, translator.text, out)
+        else:
+            export_ctranslate2(translator.model, *translator.text.vocabularies(), out)
     except OSError as error:
         raise UserError(f"cannot write {out}: {error.strerror or error}") from error
     print(f"{out}: {translator.model.count_parameters():,} parameters for {format_}")

@@ -135,11 +135,16 @@ def make_runtime(model: DisCo, precision: str, threads: int) -> Runtime:
 
 def check_int8() -> None:
     """Refuse int8 where its packages are missing."""
+    check_onnx("precision int8", "fp32")
+
+
+def check_onnx(what: str, instead: str) -> None:
+    """Refuse what needs ONNX Runtime where its packages are missing."""
     missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
     if missing:
         raise UserError(
-            f"precision int8 needs {' and '.join(missing)}: pip install 'disco-mt[onnx]'; "
-            "without it there is: fp32"
+            f"{what} needs {' and '.join(missing)}: pip install 'disco-mt[onnx]'; "
+            f"without it there is: {instead}"
         )
 
 

@@ -22,6 +22,7 @@ from disco_mt.version import __version__
 OPSET = 20
 _EXTRA = "com.microsoft"  # ONNX Runtime's own operators
 _EPS = LayerNorm(1).eps
+LOW = float(np.finfo(np.float32).min)  # added to a score, it leaves nothing of it
 _GELU_LEAST = 0.17  # no activation is below -0.17
 _TYPES = {"float": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
 
@@ -172,6 +173,6 @@ class Graph:
         mixed = self.op("Transpose", self.op("MatMul", weights, value), attributes={"perm": [0, 2, 1, 3]})
         return self.op("Reshape", mixed, self.integers(0, 0, self.config.width))
 
-    def columns(self, x: str, start: int, end: int) -> str:
-        """x[:, start:end]."""
-        return self.op("Slice", x, self.integers(start), self.integers(end), self.integers(1))
+    def cut(self, x: str, start: int, end: int, axis: int) -> str:
+        """x from `start` to `end` along an axis."""
+        return self.op("Slice", x, self.integers(start), self.integers(end), self.integers(axis))

@@ -9,52 +9,18 @@ from disco_mt.engine.onnx_graph import Graph
 from disco_mt.engine.packed import AttentionWeights, PackedDisCo
 
 
-def encoder_graph(weights: PackedDisCo, graph: Graph) -> bytes:
-    """source (batch, src), bias (batch, 1, 1, slot + src) -> keys (2 * layers, batch, src, width), slot."""
-    width = weights.config.width
-    source = graph.input("source", "int64", ("batch", "src"))
-    bias = graph.input("bias", "float", ("batch", 1, 1, "slot_src"))
-    places = graph.input("places", "int64", ("src",))
-    words = graph.op(
-        "Add", graph.rows(weights.source_words, source), graph.rows(weights.source_positions, places)
-    )
-    slots = graph.input("slots", "float", ("batch", 1, width))
-    x = graph.op("Concat", slots, words, attributes={"axis": 1})
-    shape = graph.op("Shape", x)
-    x = graph.op("Reshape", x, graph.integers(-1, width))
-    for layer in weights.encoder:
-        block = layer.attention
-        mixed = _self_attention(graph, graph.query(x, block), shape, bias)
-        x = graph.leave(x, graph.product(mixed, block.out.weight), block.out.bias, block.norm)
-        x = graph.feed_forward(x, layer.feed_forward)
-    x = graph.last(x, weights.encoder_norm)
-    graph.output("memory", graph.op("Reshape", x, shape), "float", ("batch", "slot_src", width))
-    return graph.model()
-
-
-def _self_attention(graph: Graph, projected: str, shape: str, bias: str) -> str:
-    """Queries, keys and values side by side, (batch * src, 3 * width) -> (batch * src, width)."""
-    width = graph.config.width
-    query, key, value = (
-        graph.op("Reshape", graph.columns(projected, number * width, (number + 1) * width), shape)
-        for number in range(3)
-    )
-    mixed = graph.attend(query, key, value, bias, graph.config.encoder.heads)
-    return graph.op("Reshape", mixed, graph.integers(-1, width))
-
-
-def keys_graph(weights: PackedDisCo, graph: Graph, which: str) -> bytes:
+def keys_graph(weights: PackedDisCo, graph: Graph) -> bytes:
     """vectors (n, width) -> keys and values of all layers side by side, (n, 2 * layers * width), less bias.
 
     In int8 in units of `scale` (n, 1): who puts them in place has to touch them anyway.
     """
-    linear = weights.source_keys if which == "source" else weights.target_keys
-    vectors, size = graph.input("vectors", "float", ("n", weights.config.width)), linear.weight.shape[1]
+    matrix = weights.target_keys.weight
+    vectors, size = graph.input("vectors", "float", ("n", weights.config.width)), matrix.shape[1]
     if graph.precision == "fp32":
-        graph.output("keys", graph.product(vectors, linear.weight), "float", ("n", size))
+        graph.output("keys", graph.product(vectors, matrix), "float", ("n", size))
     else:
         whole, scale = graph.rounded(vectors)
-        graph.output("keys", graph.integer_product(whole, linear.weight), "float", ("n", size))
+        graph.output("keys", graph.integer_product(whole, matrix), "float", ("n", size))
         graph.output("scale", scale, "float", ("n", 1))
     return graph.model()
 

@@ -10,15 +10,15 @@ from torch import Tensor
 
 from disco_mt.engine.best_words import Blocks
 from disco_mt.engine.groups import Groups
-from disco_mt.engine.onnx_graph import Graph
-from disco_mt.engine.onnx_passes import encoder_graph, first_graph, keys_graph, output_graph, refinement_graph
+from disco_mt.engine.onnx_encoder import encoder_graph
+from disco_mt.engine.onnx_graph import LOW, Graph
+from disco_mt.engine.onnx_passes import first_graph, keys_graph, output_graph, refinement_graph
 from disco_mt.engine.packed import pack
 from disco_mt.engine.runtime import Rows, Source
-from disco_mt.engine.torch_runtime import TorchRuntime, length_log_probs
+from disco_mt.engine.torch_runtime import TorchRuntime
 from disco_mt.machine import exact_int8_levels
 from disco_mt.models.base import BestWords
 from disco_mt.models.disco import DisCo
-from disco_mt.special import PAD
 
 _ROWS = 128  # rows whose logits are held at a time
 
@@ -28,21 +28,15 @@ class OnnxRuntime:
 
     def __init__(self, model: DisCo, precision: str, threads: int) -> None:
         weights, levels = pack(model), exact_int8_levels()
-        self.dtype, self.longest_target, self.width = (
-            torch.float32,
-            model.config.longest_target,
-            model.config.width,
-        )
-        self.words, self.positions = weights.words, weights.positions
-        self.lengths, self.layers = weights.lengths, weights.layers
+        self.dtype, self.longest_target = torch.float32, model.config.longest_target
+        self.words, self.positions, self.width = weights.words, weights.positions, model.config.width
 
         def graph() -> Graph:
             return Graph(model.config, precision, levels)
 
         self.encoder = _session(encoder_graph(weights, graph()), threads)
-        self.source_session = _session(keys_graph(weights, graph(), "source"), threads)
-        self.target_session = _session(keys_graph(weights, graph(), "target"), threads)
-        self.source_bias, self.target_bias = weights.source_keys.bias, weights.target_keys.bias
+        self.keys = _session(keys_graph(weights, graph()), threads)
+        self.keys_bias, self.layers = weights.target_keys.bias, weights.layers
         self.first = _session(first_graph(weights, graph()), threads)
         queries = TorchRuntime(model).first_queries
         self.refinement = _session(refinement_graph(weights, graph(), queries), threads)
@@ -51,25 +45,15 @@ class OnnxRuntime:
 
     def encode(self, source: Tensor) -> Source:
         """See Runtime."""
-        real = source != PAD
-        batch, size = source.shape
-        visible = torch.cat([real.new_ones(batch, 1), real], dim=1)
-        given = {
-            "source": source,
-            "places": torch.arange(size),
-            "slots": self.lengths[0].expand(batch, 1, -1),
-            "bias": _bias(visible)[:, None, None],
-        }
-        (memory,) = _run(self.encoder, given)
-        flat = memory[:, 1:].reshape(-1, self.width)
-        keys = self._keys(self.source_session, flat, self.source_bias).contiguous()
-        return Source(
-            keys.view(len(keys), batch, size, -1), real, length_log_probs(memory[:, 0], self.lengths)
-        )
+        keys, visible, log_probs = _run(self.encoder, {"source": source})
+        return Source(keys, visible, log_probs)
 
     def target_keys(self, tokens: Tensor, places: Tensor) -> Tensor:
         """See Runtime."""
-        return self._keys(self.target_session, self.words[tokens] + self.positions[places], self.target_bias)
+        vectors = self.words[tokens] + self.positions[places]
+        keys, *scale = _run(self.keys, {"vectors": vectors})
+        keys = torch.addcmul(self.keys_bias, keys, scale[0]) if scale else keys + self.keys_bias
+        return keys.view(len(tokens), 2 * self.layers, -1).transpose(0, 1)
 
     def first_pass(self, rows: Rows, anchors: Tensor, source: Source) -> BestWords:
         """See Runtime."""
@@ -109,12 +93,6 @@ class OnnxRuntime:
         tops, marks, sums, *scale = _run(self.output, {"hidden": hidden})
         return self.blocks.best(hidden, self.table, [tops, marks, sums], scale[0] if scale else None)
 
-    def _keys(self, session: Any, vectors: Tensor, bias: Tensor) -> Tensor:
-        """(n, width) -> (2 * layers, n, width)."""
-        keys, *scale = _run(session, {"vectors": vectors})
-        keys = torch.addcmul(bias, keys, scale[0]) if scale else keys + bias
-        return keys.view(len(vectors), 2 * self.layers, -1).transpose(0, 1)
-
 
 def _session(graph: bytes, threads: int) -> Any:
     options = onnxruntime.SessionOptions()
@@ -138,4 +116,4 @@ def _numbered(name: str, tensors: Tensor) -> dict[str, Tensor]:
 
 def _bias(visible: Tensor) -> Tensor:
     """0 where visible, else so low that nothing is left of it."""
-    return torch.zeros(visible.shape).masked_fill_(~visible, torch.finfo(torch.float32).min)
+    return torch.zeros(visible.shape).masked_fill_(~visible, LOW)

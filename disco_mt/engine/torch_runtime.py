@@ -48,7 +48,7 @@ class TorchRuntime:
             x = self._feed_forward(x, layer.feed_forward)
         x = _last(x, weights.encoder_norm)
         keys = _linear(x[:, 1:], weights.source_keys)
-        return Source(self._by_layer(keys), real, length_log_probs(x[:, 0], weights.lengths))
+        return Source(self._by_layer(keys), real, _length_log_probs(x[:, 0], weights.lengths))
 
     def target_keys(self, tokens: Tensor, places: Tensor) -> Tensor:
         """See Runtime."""
@@ -128,7 +128,7 @@ class TorchRuntime:
         return keys.view(*keys.shape[:-1], 2 * self.weights.layers, -1).movedim(-2, 0)
 
 
-def length_log_probs(slot: Tensor, table: Tensor) -> Tensor:
+def _length_log_probs(slot: Tensor, table: Tensor) -> Tensor:
     """The length predictor: slot (sentences, width) -> (sentences, classes)."""
     scores = slot @ table.T
     scores[:, 0] = -torch.inf  # no target is without tokens
