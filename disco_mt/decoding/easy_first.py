@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from disco_mt import context
@@ -33,6 +32,4 @@ def easy_first(
 
 
 def _by_confidence(log_probs: Tensor, candidates: Candidates) -> Tensor:
-    sure = log_probs.masked_fill(candidates.words & ~candidates.free, torch.inf)  # pins before any prediction
-    order = context.easy_first_order(sure, candidates.words)
-    return context.by_order(order, candidates.words, candidates.eos)
+    return context.by_order(candidates.order(log_probs), candidates.words, candidates.eos)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from disco_mt import context
 from disco_mt.decoding.pins import Placed
 from disco_mt.models.base import BestWords
 from disco_mt.models.cmlm import CMLM
@@ -49,13 +50,20 @@ class Candidates:
         """The words that are predicted: all but the pinned ones. (B * K, tgt) bool."""
         return self.words if self.pins is None else self.words & ~self.pins.where
 
+    def order(self, log_probs: Tensor) -> Tensor:
+        """Ranks by falling probability, pinned words before all others. (B * K, tgt) -> (B * K, tgt)."""
+        sure = log_probs.masked_fill(self.words & ~self.free, torch.inf)
+        return context.easy_first_order(sure, self.words)
+
     def scores(self, log_probs: Tensor) -> Tensor:
         """Average log probability of each candidate, sum / N. (B * K, tgt) -> (B, K).
 
-        Pinned words do not count: what they cost is the same, whatever the model makes of the rest.
+        Pinned words count, too, where the model can say how well they go with the rest (see `predict`).
         """
-        total = log_probs.masked_fill(~self.free, 0.0).sum(dim=1)
-        return total.view(-1, self.beam) / self.number_free.clamp(min=1)
+        judged = self.pins is None or self.pins.judged
+        counted, number = (self.words, self.lengths) if judged else (self.free, self.number_free)
+        total = log_probs.masked_fill(~counted, 0.0).sum(dim=1)
+        return total.view(-1, self.beam) / number.clamp(min=1)
 
     @property
     def number_free(self) -> Tensor:
@@ -108,10 +116,13 @@ def candidates_at(encoded: Encoded, lengths: Tensor, log_probs: Tensor) -> Candi
 def predict(model: Iterative, candidates: Candidates, tokens: Tensor, visible: Tensor) -> BestWords:
     """One pass: the likeliest word at every position and its log probability (0 where there is no word).
 
-    Pinned words stay as they are, with log probability 0.
+    Pinned words stay as they are. A DisCo model gives them the probability that they have given all other
+    words, so that the length beam sees what the rest is worth with them; a CMLM cannot, they have 1.
 
     tokens: (rows, tgt); visible: (rows, tgt, tgt). Returns (rows, tgt) each.
     """
+    if candidates.pins is not None and candidates.pins.judged:
+        visible = candidates.pins.judging(candidates.words & (tokens != MASK), candidates.eos, visible)
     hidden = model.decode(tokens, visible, candidates.encoded)
     best = model.best_words(hidden[candidates.words])
     ids = candidates.blank().masked_scatter(candidates.words, best.ids)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from disco_mt import context
+from disco_mt.decoding.fitting import placing_passes
 from disco_mt.decoding.length_beam import Candidates, Iterative, predict
 from disco_mt.decoding.pins import Pinned
 from disco_mt.decoding.placement import pinned_candidates
@@ -30,7 +31,7 @@ def mask_predict(
     A word that is kept keeps the probability it had when it was last predicted; pinned words are kept always.
     """
     candidates = pinned_candidates(model, model.encode(source), length_beam, pinned)
-    recorder = Recorder("mask-predict", len(source), trace, on_pass, pinned)
+    recorder = Recorder("mask-predict", len(source), trace, on_pass, placing_passes(model, pinned))
     now = BestWords(candidates.blank(), torch.zeros(candidates.words.shape, device=source.device))
     masked = candidates.free
     for step in range(1, iterations + 1):
@@ -39,7 +40,7 @@ def mask_predict(
         keys = candidates.words if model.sees_masks else candidates.words & ~masked
         visible = context.observed_set(keys, candidates.eos)
         new = predict(model, candidates, now.ids.masked_fill(masked, MASK), visible)
-        now = _update(now, new, masked)
+        now = _update(now, new, masked | (candidates.words & ~candidates.free))
         winner = candidates.scores(now.log_probs).argmax(dim=1)
         recorder.record(candidates, now, visible, masked, winner)
     recorder.finish(candidates, torch.ones_like(winner, dtype=torch.bool), now, winner, iterations)
@@ -57,6 +58,6 @@ def least_certain(log_probs: Tensor, candidates: Candidates, step: int, iteratio
     return candidates.free & (order >= free - number)
 
 
-def _update(before: BestWords, new: BestWords, masked: Tensor) -> BestWords:
-    log_probs = torch.where(masked, new.log_probs, before.log_probs.to(new.log_probs.dtype))
-    return BestWords(torch.where(masked, new.ids, before.ids), log_probs)
+def _update(before: BestWords, new: BestWords, changed: Tensor) -> BestWords:
+    log_probs = torch.where(changed, new.log_probs, before.log_probs.to(new.log_probs.dtype))
+    return BestWords(torch.where(changed, new.ids, before.ids), log_probs)

@@ -102,19 +102,23 @@ def _first_gap(start: int, width: int, taken: set[int]) -> int:
 
 @dataclass(frozen=True)
 class Placed:
-    """Pins in the rows of a batch of candidates: all tensors but `allowed` are (rows, tgt)."""
+    """Pins in the rows of a batch of candidates. Tensors are (rows, tgt)."""
 
     where: Tensor  # bool
     ids: Tensor  # the pinned tokens; elsewhere of no meaning
     before: Tensor  # bool: stands directly before a pin, and is none
     after: Tensor  # bool: stands directly after a pin, and is none
     neighbours: Neighbours
+    judged: (
+        bool  # do pinned words have a probability of their own? In a CMLM they see themselves, and have not
+    )
 
     @staticmethod
-    def nowhere(words: Tensor, neighbours: Neighbours) -> Placed:
+    def nowhere(words: Tensor, neighbours: Neighbours, judged: bool) -> Placed:
         """Rows without pins; words: (rows, tgt)."""
         where, before, after = (torch.zeros_like(words) for _ in range(3))
-        return Placed(where, torch.zeros_like(words, dtype=torch.long), before, after, neighbours)
+        ids = torch.zeros_like(words, dtype=torch.long)
+        return Placed(where, ids, before, after, neighbours, judged)
 
     def rows(self, chosen: Tensor) -> Placed:
         """Some of the rows."""
@@ -127,7 +131,7 @@ class Placed:
         )
 
     def keep(self, model: TranslationModel, hidden: Tensor, found: BestWords) -> BestWords:
-        """A pass's predictions with the pins in their places, at probability 1, and fitting neighbours.
+        """A pass's predictions with the pins in their places, and fitting neighbours.
 
         hidden: (rows, tgt, width). A neighbour has the model's own probability, not one among the allowed.
         """
@@ -138,7 +142,16 @@ class Placed:
             best = model.best_words(hidden[beside], allowed)
             ids = ids.masked_scatter(beside, best.ids)
             log_probs = log_probs.masked_scatter(beside, best.log_probs)
-        return BestWords(torch.where(self.where, self.ids, ids), log_probs.masked_fill(self.where, 0.0))
+        own = torch.zeros_like(log_probs[self.where])
+        if self.judged:
+            own = model.word_log_probs(hidden[self.where], self.ids[self.where])
+        return BestWords(torch.where(self.where, self.ids, ids), log_probs.masked_scatter(self.where, own))
+
+    def judging(self, known: Tensor, eos: Tensor, visible: Tensor) -> Tensor:
+        """`visible`, but a pinned position sees all known words except itself. known: (rows, tgt)."""
+        itself = torch.eye(known.shape[1], dtype=torch.bool, device=known.device)
+        others = (known[:, None, :] & ~itself) | eos[:, None, :]
+        return torch.where(self.where[:, :, None], others, visible)
 
     def _allowed(self, beside: Tensor) -> Tensor:
         """(neighbours, vocabulary) bool."""

@@ -8,10 +8,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from disco_mt import context
+from disco_mt.decoding.fitting import fit
 from disco_mt.decoding.length_beam import Candidates, Iterative, candidates_at, length_candidates
 from disco_mt.decoding.pins import Pinned, Placed, TokenPin, possible_lengths, shortest
 from disco_mt.models.encoder import Encoded
+from disco_mt.special import PAD
 
 Places = dict[int, int]
 """Number of a pin -> position of its first token."""
@@ -26,9 +27,10 @@ def pinned_candidates(model: Iterative, encoded: Encoded, beam: int, pinned: Pin
     lengths, log_probs = lengths_for(pinned, encoded.length_log_probs, beam, longest)
     bare = candidates_at(encoded, lengths, log_probs)
     known = [_given_places(pins) for pins in pinned.sentences for _ in range(beam_for(pins, beam, longest))]
-    candidates = _with_pins(bare, pinned, known)
+    candidates = _with_pins(bare, pinned, known, not model.sees_masks)
     if any(pin.at is None for pins in pinned.sentences for pin in pins):
-        candidates = _with_pins(bare, pinned, _find_places(model, candidates, pinned, known))
+        places = _find_places(model, candidates, pinned, known)
+        candidates = _with_pins(bare, pinned, places, not model.sees_masks)
     return candidates
 
 
@@ -40,8 +42,8 @@ def beam_for(pins: tuple[TokenPin, ...], beam: int, longest: int) -> int:
 def lengths_for(pinned: Pinned, log_probs: Tensor, beam: int, longest: int) -> tuple[Tensor, Tensor]:
     """The likeliest lengths that can hold the pins: lengths and log-probs, (batch, K) each.
 
-    Given the pins, a length that leaves nothing to translate is sure of all of it and would always win. So it
-    is tried only where it is the likeliest (the whole sentence is pinned), or where too few others are left.
+    A length that leaves nothing to translate could win without translating. So it is tried only where it is
+    the likeliest (the whole sentence is pinned), or where too few others are left.
     log_probs: (batch, classes), a class being words + EOS.
     """
     sizes = {beam_for(pins, beam, longest) for pins in pinned.sentences}
@@ -68,9 +70,9 @@ def _given_places(pins: tuple[TokenPin, ...]) -> Places:
     return {number: pin.at for number, pin in enumerate(pins) if pin.at is not None}
 
 
-def _with_pins(candidates: Candidates, pinned: Pinned, places: Sequence[Places]) -> Candidates:
+def _with_pins(candidates: Candidates, pinned: Pinned, places: Sequence[Places], judged: bool) -> Candidates:
     """Candidates with the pins at `places`, one mapping a row."""
-    placed = Placed.nowhere(candidates.words, pinned.neighbours)
+    placed = Placed.nowhere(candidates.words, pinned.neighbours, judged)
     lengths = candidates.lengths.view(-1).tolist()
     for row, (length, there) in enumerate(zip(lengths, places, strict=True)):
         pins = pinned.sentences[row // candidates.beam]
@@ -87,12 +89,8 @@ def _with_pins(candidates: Candidates, pinned: Pinned, places: Sequence[Places])
 def _find_places(
     model: Iterative, candidates: Candidates, pinned: Pinned, known: Sequence[Places]
 ) -> list[Places]:
-    """All places of each row: those that are known, and the likeliest ones for the other pins.
-
-    One pass in which only the pins with a place are observed gives log P of every token everywhere; the
-    places are those with the greatest sum.
-    """
-    likelihood = _likelihood(model, candidates, pinned)
+    """All places of each row: those that are known, and for the other pins those that fit them best."""
+    fits = fit(model, candidates, *_unplaced(pinned, candidates.words.device)).transpose(1, 2)
     assert candidates.pins is not None
     free, lengths = (~candidates.pins.where).tolist(), candidates.lengths.view(-1).tolist()
     found = []
@@ -100,35 +98,29 @@ def _find_places(
         pins = pinned.sentences[row // candidates.beam]
         unplaced = [number for number, pin in enumerate(pins) if pin.at is None]
         widths = [len(pins[number].tokens) for number in unplaced]
-        gains = _gains(likelihood[row], widths, lengths[row])
+        gains = _gains(fits[row], widths, lengths[row])
         chosen = best_places(gains, widths, free[row][: lengths[row]])
         found.append({**there, **{unplaced[i]: start for i, start in chosen.items()}})
     return found
 
 
-def _likelihood(model: Iterative, candidates: Candidates, pinned: Pinned) -> Tensor:
-    """log P of each token of the pins without a place, at each position: (rows, tokens, tgt)."""
-    keys = candidates.words if model.sees_masks else candidates.words & ~candidates.free
-    visible = context.observed_set(keys, candidates.eos)
-    hidden = model.decode(candidates.blank(), visible, candidates.encoded)[candidates.words]
-    unplaced = [
-        [token for pin in pins if pin.at is None for token in pin.tokens] for pins in pinned.sentences
+def _unplaced(pinned: Pinned, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The tokens of the pins without a place, end to end, and how many their pin has: (B, tokens) each."""
+    pairs = [
+        [(token, len(pin.tokens)) for pin in pins if pin.at is None for token in pin.tokens]
+        for pins in pinned.sentences
     ]
-    width = max(map(len, unplaced))
-    tokens = torch.tensor([[*row, *[0] * (width - len(row))] for row in unplaced], device=hidden.device)
-    sentence = candidates.words.nonzero()[:, 0] // candidates.beam  # of every word
-    log_probs = model.word_log_probs(hidden, tokens[sentence])  # (words, tokens)
-    table = torch.zeros(*candidates.words.shape, width, dtype=hidden.dtype, device=hidden.device)
-    table[candidates.words] = log_probs
-    return table.transpose(1, 2)
+    size = max(map(len, pairs))
+    padded = torch.tensor([row + [(PAD, 0)] * (size - len(row)) for row in pairs], device=device)
+    return padded[..., 0], padded[..., 1]
 
 
-def _gains(likelihood: Tensor, widths: Sequence[int], length: int) -> list[list[float]]:
-    """gains[i][n]: log P of pin i if it starts at n. likelihood: (tokens, tgt), pin after pin."""
+def _gains(fits: Tensor, widths: Sequence[int], length: int) -> list[list[float]]:
+    """gains[i][n]: what is gained if pin i starts at n. fits: (tokens, tgt), pin after pin."""
     gains, first = [], 0
     for width in widths:
         starts = length - width + 1
-        shifted = [likelihood[first + j, j : j + starts] for j in range(width)]
+        shifted = [fits[first + j, j : j + starts] for j in range(width)]
         gains.append(torch.stack(shifted).sum(dim=0).tolist())
         first += width
     return gains

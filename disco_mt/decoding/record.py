@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
 
 from disco_mt.decoding.length_beam import Candidates
-from disco_mt.decoding.pins import Pinned
 from disco_mt.decoding.translation import CandidatePass, Hypothesis, OnPass, Pass, Trace
 from disco_mt.models.base import BestWords
 
@@ -20,7 +20,7 @@ class Recorder:
     size: int  # sentences in the batch
     wanted: bool  # keep traces
     on_pass: OnPass[int] | None = None  # told of every pass
-    pinned: Pinned | None = None
+    placing: Sequence[int] = ()  # passes that looked for places of pins, by sentence; empty: no pins
     finished: dict[int, Hypothesis[int]] = field(default_factory=dict)
     passes: dict[int, list[Pass[int]]] = field(default_factory=dict)
 
@@ -64,19 +64,14 @@ class Recorder:
             finals, pins = _final_words(candidates, now, b), _final_pins(candidates, b)
             self.finished[sentence] = Hypothesis(
                 finals[k],
-                tuple(now.log_probs[b * candidates.beam + k, : len(finals[k])].exp().tolist()),
+                _probabilities(candidates, now, b * candidates.beam + k, len(finals[k])),
                 float(scores[b, k]),
-                steps + self._placing(sentence),
+                steps + (self.placing[sentence] if self.placing else 0),
                 self._trace(sentence),
                 candidates=finals,
                 pinned=pins[k] if pins else (),
                 candidate_pins=pins,
             )
-
-    def _placing(self, sentence: int) -> int:
-        """Passes that looked for places of pins."""
-        pins = () if self.pinned is None else self.pinned.sentences[sentence]
-        return int(any(pin.at is None for pin in pins))
 
     def _trace(self, sentence: int) -> Trace[int] | None:
         if not self.wanted:
@@ -117,6 +112,12 @@ def _pins(candidates: Candidates, row: int, length: int) -> tuple[bool, ...]:
     return tuple(pinned) if any(pinned) else ()
 
 
+def _probabilities(candidates: Candidates, now: BestWords, row: int, length: int) -> tuple[float, ...]:
+    """How sure each word is; a pinned one is, whatever the model thinks of it."""
+    pinned = candidates.words[row, :length] & ~candidates.free[row, :length]
+    return tuple(now.log_probs[row, :length].masked_fill(pinned, 0.0).exp().tolist())
+
+
 def _candidate_pass(
     candidates: Candidates, now: BestWords, visible: Tensor, predicted: Tensor, row: int, score: float
 ) -> CandidatePass[int]:
@@ -125,7 +126,7 @@ def _candidate_pass(
     pinned = _pins(candidates, row, length)
     return CandidatePass(
         tuple(now.ids[row, :length].tolist()),
-        tuple(now.log_probs[row, :length].exp().tolist()),
+        _probabilities(candidates, now, row, length),
         tuple(
             () if pinned and pinned[n] else tuple(m for m, sees in enumerate(sight) if sees)
             for n, sight in enumerate(seen)

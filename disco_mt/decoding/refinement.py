@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from disco_mt import context
+from disco_mt.decoding.fitting import placing_passes
 from disco_mt.decoding.length_beam import Candidates, predict
 from disco_mt.decoding.pins import Pinned
 from disco_mt.decoding.placement import pinned_candidates
@@ -41,7 +42,7 @@ def refine(
     source: (batch, src). `iterations` is T: one first pass and at most T - 1 refinements.
     """
     candidates = pinned_candidates(model, model.encode(source), beam, pinned)
-    recorder = Recorder(strategy, len(source), trace, on_pass, pinned)
+    recorder = Recorder(strategy, len(source), trace, on_pass, placing_passes(model, pinned))
     visible = context.observed_set(
         candidates.words & ~candidates.free, candidates.eos
     )  # nothing, or the pins

@@ -17,7 +17,7 @@ class CandidatePass(Generic[Token]):
     probabilities: tuple[float, ...]
     observed: tuple[tuple[int, ...], ...]  # observed[n]: positions whose word position n saw (EOS always)
     predicted: tuple[bool, ...]  # False where mask-predict kept a word (and its probability)
-    score: float  # mean log probability of the words not pinned: what the length beam compares
+    score: float  # mean log probability: what the length beam compares (pinned words: see length_beam.py)
     pinned: tuple[bool, ...] = ()  # True where a word was given, not predicted; empty where none was
 
 
@@ -57,9 +57,7 @@ class Hypothesis(Generic[Token]):
     tokens: tuple[Token, ...]
     probabilities: tuple[float, ...]
     score: float
-    steps: (
-        int  # sequential decoder passes, the paper's "Step"; one more where places for pins were looked for
-    )
+    steps: int  # sequential decoder passes, the paper's "Step"; and what it took to place pins
     trace: Trace[Token] | None = None
     candidates: tuple[tuple[Token, ...], ...] = field(default=(), kw_only=True)
     """The last state of every length candidate, for rescoring; likeliest length first."""

@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disco_mt.decoding.easy_first import easy_first
+from disco_mt.decoding.fitting import DRAFT_PASSES, draft, fit
+from disco_mt.decoding.length_beam import length_candidates
 from disco_mt.decoding.mask_predict import mask_predict
 from disco_mt.decoding.pins import MOST_UNPLACED, Neighbours, Pinned, TokenPin, pin_problem, shortest
 from disco_mt.decoding.placement import best_places, lengths_for
@@ -89,7 +91,9 @@ def test_pins_stand_in_every_pass_and_all_others_observe_them(
             )
     last = found.trace.passes[-1][found.trace.winners[-1]]
     assert (found.tokens, found.pinned, found.score) == (last.tokens, last.pinned, last.score)
-    assert found.steps == len(found.trace.passes) + any(pin.at is None for pin in pins)
+    widths = {len(pin.tokens) for pin in pins if pin.at is None}
+    placing = min(1, len(widths)) if kind == "cmlm" else (DRAFT_PASSES + len(widths) if widths else 0)
+    assert found.steps == len(found.trace.passes) + placing
 
 
 @pytest.mark.parametrize("name", DECODERS)
@@ -121,19 +125,31 @@ def test_without_a_pin_nothing_changes(name: str) -> None:
     assert other[0].tokens == plain[0].tokens
 
 
-def predicted(
+def log_probs_at(
     model: TranslationModel, source: list[int], tokens: list[int], observed: set[int], n: int
-) -> tuple[int, float]:
-    """One prediction with its own forward pass over the observed words alone."""
+) -> torch.Tensor:
+    """log P of every word at a position, with its own forward pass over the observed words alone."""
     length = len(tokens)
     visible = torch.zeros(1, length + 1, length + 1, dtype=torch.bool)
     visible[0, :, length] = True
     visible[0, n, sorted(observed)] = True
     target = torch.tensor([[t if i in observed else MASK for i, t in enumerate(tokens)] + [EOS]])
     hidden = model.decode(target, visible, model.encode(padded([source])))
-    log_probs = (hidden[0, n] @ model.output.weight.T).log_softmax(0)
+    return (hidden[0, n] @ model.output.weight.T).log_softmax(0)
+
+
+def predicted(
+    model: TranslationModel, source: list[int], tokens: list[int], observed: set[int], n: int
+) -> tuple[int, float]:
+    """The likeliest word, and its log probability."""
+    log_probs = log_probs_at(model, source, tokens, observed, n)
     best = int(log_probs[NUM_SPECIAL:].argmax()) + NUM_SPECIAL
     return best, float(log_probs[best])
+
+
+def given_rest(model: TranslationModel, source: list[int], tokens: list[int], n: int) -> float:
+    """log P of a word given all others."""
+    return float(log_probs_at(model, source, tokens, {*range(len(tokens))} - {n}, n)[tokens[n]])
 
 
 @given(
@@ -161,8 +177,29 @@ def test_easy_first_fills_in_around_the_pins_one_word_after_the_other(
             seen = {m for m in range(len(tokens)) if tokens[m] != MASK}
             tokens[n], log_prob = predicted(model, source, tokens, seen, n)
             log_probs.append(log_prob)
+        log_probs += [given_rest(model, source, tokens, n) for n in fixed]  # what the pins are worth in it
     assert list(found.tokens) == tokens
-    assert found.score == pytest.approx(sum(log_probs) / max(1, len(free)), abs=1e-9)
+    assert found.score == pytest.approx(sum(log_probs) / len(tokens), abs=1e-9)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 3), st.integers(NUM_SPECIAL, VOCABULARY - 1))
+@settings(max_examples=10, deadline=None)
+def test_a_place_is_judged_by_the_words_around_it(seed: int, width: int, token: int) -> None:
+    """The gain over the draft's own word, as seen from all words that the pin would not replace."""
+    model = model_of("disco", seed)
+    (source,) = random_sources([4], seed)
+    with torch.inference_mode():
+        candidates = length_candidates(model, model.encode(padded([source])), 3)
+        drafted = draft(model, candidates)
+        found = fit(model, candidates, torch.tensor([[token]]), torch.tensor([[width]]))
+        for row, length in enumerate(candidates.lengths[0].tolist()):
+            tokens = drafted[row, :length].tolist()
+            for n in range(length):
+                seen = {m for m in range(length) if abs(m - n) >= width}
+                log_probs = log_probs_at(model, source, tokens, seen, n)
+                assert float(found[row, n, 0]) == pytest.approx(
+                    float(log_probs[token] - log_probs[tokens[n]]), abs=1e-9
+                )
 
 
 def test_mask_predict_counts_the_words_that_are_not_pinned() -> None:
@@ -181,9 +218,9 @@ def test_what_the_model_would_have_written_may_be_pinned_as_a_whole(name: str) -
     for seed in range(5):
         model, source = model_of(kind, seed), padded(random_sources([4], seed))
         (plain,) = decoder(model, source, 4, 1)
-        (again,) = decoder(model, source, 4, 5, pinned=pinned((TokenPin(plain.tokens, 0),)))
+        (again,) = decoder(model, source, 4, 1, pinned=pinned((TokenPin(plain.tokens, 0),)))
         assert again.tokens == plain.tokens
-        assert (again.score, set(again.probabilities), all(again.pinned)) == (0, {1.0}, True)
+        assert (set(again.probabilities), all(again.pinned)) == ({1.0}, True)
 
 
 @given(st.integers(0, 10_000), SOME)
