@@ -22,6 +22,7 @@ from disco_mt.decoding.rescoring import Reader, check_same_vocabulary, rescore
 from disco_mt.decoding.strategies import DecodingOptions, check_pinnable, decode, strategy_for
 from disco_mt.decoding.translation import Hypothesis, OnPass, Translation
 from disco_mt.engine.choice import Engine, make_engine
+from disco_mt.engine.pruning import Pruning
 from disco_mt.errors import UserError
 from disco_mt.models.base import TranslationModel
 from disco_mt.models.directory import Directory, load_weights, read_config
@@ -60,6 +61,7 @@ class Translator:
         engine: str = "",
         precision: str = "",
         threads: int = 0,
+        pruning: Pruning | None = None,
     ) -> Translator:
         """`name`: a shipped model, a model directory, or the id of a model on the hub ("owner/model").
 
@@ -68,13 +70,14 @@ class Translator:
             work), "ctranslate2" (autoregressive models), "reference" (the plain algorithms); "": the fastest.
         precision: "fp32" or "int8", if the engine has it; "": fp32. Pinned words and traces are always fp32.
         threads: for the whole process; 0: what is fastest for a model of this size, found out once.
+        pruning: work that the incremental engine may leave out at a price; None: nothing.
         """
         directory = read_config(find_model(name))
         text = TextPair.load(directory.path, directory.text)
         _check_vocabulary(directory, text)
         model = load_weights(directory).to(check_device(device))
         rescorer = _rescorer(directory, model, rescore_with) if str(rescore_with) else None
-        chosen = make_engine(model, text.vocabularies, device, engine, precision, threads)
+        chosen = make_engine(model, text.vocabularies, device, engine, precision, threads, pruning)
         return Translator(model, text, device, rescorer, chosen)
 
     def translate(

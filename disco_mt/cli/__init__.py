@@ -28,6 +28,7 @@ VERBS = {
     "trace": "a translation pass by pass: in the terminal, as a page, as a picture",
     "recipe": "whole experiments, from the data to the scores: list, show, run",
     "export": "a model for another engine: ctranslate2, onnx",
+    "shortlist": "a dataset -> which words go together: fewer to choose from, faster translation",
     "import-fairseq": "the authors' checkpoint -> a model directory",
     "info": "versions, threads, device, models found",
 }

@@ -14,6 +14,7 @@ from disco_mt.cli.common import call, input_lines, use_threads, write_lines
 from disco_mt.decoding.pins import TokenPin
 from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.decoding.translation import Trace, Translation
+from disco_mt.engine.pruning import Pruning
 from disco_mt.errors import UserError
 from disco_mt.files import refuse_existing
 from disco_mt.progress import stage
@@ -40,6 +41,7 @@ def translate(
     engine: str = "",
     precision: str = "",
     threads: int = 0,
+    pruning: Pruning = Pruning(),  # noqa: B008
     quiet: bool = False,
 ) -> int:
     """Translate text, a file or standard input, one line in, one line out.
@@ -80,7 +82,7 @@ def translate(
     if output is not None:
         refuse_existing(output)
     use_threads(threads)
-    translator = Translator.from_pretrained(model, device, rescore_with, engine, precision, threads)
+    translator = Translator.from_pretrained(model, device, rescore_with, engine, precision, threads, pruning)
     lines = [well_formed(each) for each in text] if text else input_lines(input_)
     pinned = pins_for_one_text(pin, len(lines))
     if tokens:

@@ -39,6 +39,13 @@ class OutputTable:
         return reduction.result()
 
 
+def best_among(hidden: Tensor, table: Tensor, entries: Tensor) -> BestWords:
+    """The best of a few words, softmax over them alone. table: (vocabulary, width); entries: (n,) ids."""
+    logits = hidden @ table.index_select(0, entries).T
+    best, places = logits.max(dim=1)
+    return BestWords(entries[places], best - logits.logsumexp(dim=1))
+
+
 class Blocks:
     """How a vocabulary is cut for a runtime that keeps no logits: into blocks, and these into small parts.
 

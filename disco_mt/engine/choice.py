@@ -15,6 +15,7 @@ from disco_mt.decoding.translation import Hypothesis
 from disco_mt.engine.calibration import calibrated_threads
 from disco_mt.engine.ctranslate2 import CTranslate2Engine, export_ctranslate2
 from disco_mt.engine.easy_first import ORDERS, IncrementalEngine, Work
+from disco_mt.engine.pruning import Pruning
 from disco_mt.engine.runtime import Runtime
 from disco_mt.engine.torch_runtime import TorchRuntime
 from disco_mt.errors import UserError
@@ -66,6 +67,7 @@ def make_engine(
     name: str = "",
     precision: str = "",
     threads: int = 0,
+    pruning: Pruning | None = None,
 ) -> Engine | None:
     """The engine of that name, or None for the reference: the plain algorithms in decoding/.
 
@@ -85,7 +87,9 @@ def make_engine(
             f"engine {name} has no precision {precision!r}; it has: {', '.join(PRECISIONS[name])}"
         )
     if name == "incremental" and isinstance(model, DisCo):
-        return Incremental(model, precision, threads)
+        return Incremental(model, precision, threads, pruning)
+    if pruning is not None and not pruning.exact:
+        raise UserError(f"engine {name} cannot prune; pruning is for engine incremental (disco models, CPU)")
     if name == "ctranslate2":
         return ByCTranslate2(model, vocabularies, precision, threads)
     return None
@@ -96,13 +100,28 @@ class Incremental:
 
     name = "incremental"
 
-    def __init__(self, model: DisCo, precision: str, threads: int = 0) -> None:
+    def __init__(
+        self, model: DisCo, precision: str, threads: int = 0, pruning: Pruning | None = None
+    ) -> None:
         if precision == "int8":
             check_int8()
         self.precision = precision
         self.threads = threads or calibrated_threads(model, precision, make_runtime)
         torch.set_num_threads(self.threads)
-        self.engine = IncrementalEngine(make_runtime(model, precision, self.threads))
+        self.engine = IncrementalEngine(make_runtime(model, precision, self.threads), pruning)
+        self._check_shortlist(model)
+
+    def _check_shortlist(self, model: DisCo) -> None:
+        """Is it one of this vocabulary?"""
+        shortlist, config = self.engine.shortlist, model.config
+        if shortlist is None:
+            return
+        rows, top = len(shortlist.partners), int(max(shortlist.partners.max(), shortlist.common.max()))
+        if rows != config.source_vocabulary or top >= config.target_vocabulary:
+            raise UserError(
+                f"{self.engine.pruning.shortlist} is a shortlist of another vocabulary: it has {rows} source "
+                f"tokens, the model {config.source_vocabulary}"
+            )
 
     @property
     def work(self) -> Work:

@@ -19,6 +19,7 @@ class Draft:
     places: Tensor  # (S,) in the caller's list
     steps: Tensor  # (S,) passes done
     lengths: Tensor  # (S, K) words
+    alive: Tensor  # (S, K) bool: not dropped (pruning.py)
     words: Tensor  # (S, K, tgt) bool
     eos: Tensor  # (S, K, tgt) bool
     tokens: Tensor  # (S, K, tgt)
@@ -29,6 +30,7 @@ class Draft:
     source: Source
     rows: Tensor  # (S,) decoder rows computed
     projected: Tensor  # (S,) tokens whose keys were projected
+    entries: Tensor | None = None  # vocabulary ids to choose from, of a lone sentence (shortlist.py)
 
     @property
     def beam(self) -> int:
@@ -36,8 +38,9 @@ class Draft:
         return self.lengths.shape[1]
 
     def scores(self) -> Tensor:
-        """Average log probability of each candidate. (S, K)."""
-        return (self.log_probs * self.words).sum(dim=2) / self.lengths
+        """Average log probability of each candidate that is alive. (S, K)."""
+        means = (self.log_probs * self.words).sum(dim=2) / self.lengths
+        return means.masked_fill_(~self.alive, -torch.inf)
 
     def place_keys(self, where: Tensor, keys: Tensor) -> None:
         """Put keys and values in place. where: (S, K, tgt); keys: (2 * layers, as many, width)."""
@@ -69,5 +72,5 @@ class Draft:
         return replace(self, **wider, visible=visible, keys=keys)
 
 
-_BY_SENTENCE = ("places", "steps", "lengths", "rows", "projected")
+_BY_SENTENCE = ("places", "steps", "lengths", "alive", "rows", "projected")
 _BY_PLACE = ("words", "eos", "tokens", "log_probs", "changed")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -16,8 +17,10 @@ from torch import Tensor
 from disco_mt import context
 from disco_mt.decoding.translation import Hypothesis
 from disco_mt.engine.draft import Draft
+from disco_mt.engine.pruning import Pruning
 from disco_mt.engine.runtime import Rows, Runtime, Source
 from disco_mt.engine.schedule import Exact, Schedule
+from disco_mt.engine.shortlist import Shortlist
 from disco_mt.special import EOS, MASK, PAD
 
 Order = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -66,8 +69,10 @@ class Finished:
 class IncrementalEngine:
     """Decodes any number of sentences; `work` adds up over its life."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, pruning: Pruning | None = None) -> None:
         self.runtime = runtime
+        self.pruning = pruning or Pruning()
+        self.shortlist = Shortlist.load(Path(self.pruning.shortlist)) if self.pruning.shortlist else None
         self.work = Work()
 
     @torch.inference_mode()
@@ -85,8 +90,9 @@ class IncrementalEngine:
         About `batch_tokens` padded source tokens are in flight; a sentence that is finished makes room for
         the next. 1: one sentence at a time.
         """
-        run = _Run(self.runtime, ORDERS[strategy], iterations, length_beam, schedule or Exact())
-        queue = Queue(sentences, batch_tokens)
+        options = ORDERS[strategy], iterations, length_beam, schedule or Exact()
+        run = _Run(self.runtime, *options, self.pruning, self.shortlist)
+        queue = Queue(sentences, 1 if self.shortlist else batch_tokens)
         draft: Draft | None = None
         while draft is not None or queue:
             places = queue.next(0 if draft is None else len(draft.places))
@@ -135,20 +141,23 @@ class _Run:
     iterations: int
     beam: int
     schedule: Schedule
+    pruning: Pruning
+    shortlist: Shortlist | None
 
     def begin(self, places: list[int], sentences: list[Sequence[int]]) -> Draft:
         """Encode, choose lengths, first pass."""
         source = self.runtime.encode(_padded(sentences))
+        entries = None if self.shortlist is None else self.shortlist.words(sentences[0])
         lengths = self.schedule.lengths(source.length_log_probs, self.beam, self.runtime.longest_target)
-        draft = self._blank(places, lengths, source)
+        draft = replace(self._blank(places, lengths, source), entries=entries)
         anchors = self.runtime.target_keys(torch.full((lengths.numel(),), EOS), lengths.flatten())
         chosen = draft.words.nonzero(as_tuple=True)
-        best = self.runtime.first_pass(_rows(chosen, draft.beam), anchors, source)
+        best = self.runtime.first_pass(_rows(chosen, draft), anchors, source)
         draft.tokens[chosen], draft.log_probs[chosen] = best.ids, best.log_probs
         flat = [each.flatten(0, 1) for each in (draft.log_probs, draft.words, draft.eos)]
         visible = self.order(*flat).view(*draft.words.shape, -1) & draft.words[..., None]
         draft.place_keys(draft.eos, anchors)
-        return replace(draft, visible=visible, changed=draft.words)
+        return self.pruning.dropped(replace(draft, visible=visible, changed=draft.words))
 
     def _blank(self, places: list[int], lengths: Tensor, source: Source) -> Draft:
         """Targets before anything is known."""
@@ -158,7 +167,8 @@ class _Run:
         keys = source.keys.new_zeros(len(source.keys), lengths.numel(), len(spots), source.keys.shape[-1])
         total = lengths.sum(dim=1)
         return Draft(
-            *(torch.tensor(places), torch.ones(len(places), dtype=torch.long), lengths, words, eos, tokens),
+            *(torch.tensor(places), torch.ones(len(places), dtype=torch.long), lengths),
+            *(torch.ones_like(lengths, dtype=torch.bool), words, eos, tokens),
             log_probs=torch.zeros(words.shape, dtype=self.runtime.dtype),
             visible=words[..., None],
             changed=words,
@@ -176,11 +186,11 @@ class _Run:
         chosen = stale.nonzero(as_tuple=True)
         tokens, log_probs = draft.tokens.clone(), draft.log_probs.clone()
         if len(chosen[0]):
-            rows, visible = _rows(chosen, draft.beam), draft.visible[chosen]
+            rows, visible = _rows(chosen, draft), draft.visible[chosen]
             best = self.runtime.predict(rows, visible, draft.keys, draft.source)
             tokens[chosen], log_probs[chosen] = best.ids, best.log_probs
         steps = draft.steps + 1
-        return replace(
+        refined = replace(
             draft,
             steps=steps,
             tokens=tokens,
@@ -189,6 +199,7 @@ class _Run:
             rows=draft.rows + stale.sum(dim=(1, 2)),
             projected=draft.projected + draft.changed.sum(dim=(1, 2)),
         )
+        return self.pruning.dropped(refined)
 
     def leave(self, draft: Draft) -> tuple[Draft | None, list[Finished]]:
         """Part the sentences that are finished from the others."""
@@ -202,9 +213,9 @@ class _Run:
         return (None if done.all() else draft.keep(~done)), finished
 
 
-def _rows(chosen: tuple[Tensor, ...], beam: int) -> Rows:
+def _rows(chosen: tuple[Tensor, ...], draft: Draft) -> Rows:
     sentences, candidates, places = chosen
-    return Rows(places, sentences * beam + candidates, sentences)
+    return Rows(places, sentences * draft.beam + candidates, sentences, draft.entries)
 
 
 def _finished(draft: Draft, s: int, scores: Tensor, winners: Tensor) -> Finished:

@@ -8,7 +8,7 @@ import onnxruntime
 import torch
 from torch import Tensor
 
-from disco_mt.engine.best_words import Blocks
+from disco_mt.engine.best_words import Blocks, best_among
 from disco_mt.engine.groups import Groups
 from disco_mt.engine.onnx_encoder import encoder_graph
 from disco_mt.engine.onnx_graph import LOW, Graph
@@ -58,7 +58,7 @@ class OnnxRuntime:
     def first_pass(self, rows: Rows, anchors: Tensor, source: Source) -> BestWords:
         """See Runtime."""
         given = {"places": rows.places, "candidates": rows.candidates, **_numbered("anchor", anchors[1::2])}
-        return self._best(_run(self.first, given | self._cross(rows, source))[0])
+        return self._best(_run(self.first, given | self._cross(rows, source))[0], rows)
 
     def predict(self, rows: Rows, visible: Tensor, keys: Tensor, source: Source) -> BestWords:
         """See Runtime."""
@@ -69,7 +69,7 @@ class OnnxRuntime:
             "bias": groups.padded(_bias(visible))[:, None],
             **self._layout(groups, len(rows.places), ""),
         }
-        return self._best(_run(self.refinement, given | self._cross(rows, source))[0])
+        return self._best(_run(self.refinement, given | self._cross(rows, source))[0], rows)
 
     def _cross(self, rows: Rows, source: Source) -> dict[str, Tensor]:
         groups = Groups.of(rows.sentences, len(source.visible))
@@ -85,8 +85,10 @@ class OnnxRuntime:
             f"{prefix}shape": torch.tensor([groups.number, groups.widest, self.width]),
         }
 
-    def _best(self, hidden: Tensor) -> BestWords:
-        parts = [self._best_of(rows) for rows in torch.split(hidden, _ROWS)]
+    def _best(self, hidden: Tensor, rows: Rows) -> BestWords:
+        if rows.entries is not None:  # so few that float32 costs nothing
+            return best_among(hidden, self.table, rows.entries)
+        parts = [self._best_of(chunk) for chunk in torch.split(hidden, _ROWS)]
         return BestWords(torch.cat([ids for ids, _ in parts]), torch.cat([logs for _, logs in parts]))
 
     def _best_of(self, hidden: Tensor) -> BestWords:

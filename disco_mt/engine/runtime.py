@@ -54,6 +54,7 @@ class Rows:
     places: Tensor  # (rows,) position in the target
     candidates: Tensor  # (rows,) whose words a row sees
     sentences: Tensor  # (rows,) whose source it sees
+    entries: Tensor | None = None  # (n,) vocabulary ids to choose from; None: all words
 
 
 class Runtime(Protocol):

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from disco_mt.engine.best_words import OutputTable
+from disco_mt.engine.best_words import OutputTable, best_among
 from disco_mt.engine.groups import Groups
 from disco_mt.engine.packed import AttentionWeights, FeedForwardWeights, Linear, Norm, pack
 from disco_mt.engine.runtime import Rows, Source
@@ -28,7 +28,7 @@ class TorchRuntime:
         self.longest_target = model.config.longest_target
         self.pre = model.config.norm == "pre"
         self.activation = F.gelu if model.config.activation == "gelu" else F.relu
-        self.output = OutputTable(self.weights.output)
+        self.output, self.table = OutputTable(self.weights.output), model.output.weight.detach()
         self.first_queries = self._first_queries()
 
     def _first_queries(self) -> Tensor:
@@ -64,7 +64,7 @@ class TorchRuntime:
             h = self._leave(h, out[rows.candidates], layer.attention.norm)
             h = self._cross(h, layer.cross, source.keys[2 * number : 2 * number + 2], cross, mask)
             h = self._feed_forward(h, layer.feed_forward)
-        return self.output.best(_last(h, self.weights.decoder_norm))
+        return self._best(h, rows)
 
     def predict(self, rows: Rows, visible: Tensor, keys: Tensor, source: Source) -> BestWords:
         """See Runtime."""
@@ -81,7 +81,13 @@ class TorchRuntime:
             h = self._leave(h, _linear(self._attend(query, keys[pair], mine, mask), block.out), block.norm)
             h = self._cross(h, layer.cross, source.keys[pair], cross, cross_mask)
             h = self._feed_forward(h, layer.feed_forward)
-        return self.output.best(_last(h, self.weights.decoder_norm))
+        return self._best(h, rows)
+
+    def _best(self, h: Tensor, rows: Rows) -> BestWords:
+        hidden = _last(h, self.weights.decoder_norm)
+        if rows.entries is not None:
+            return best_among(hidden, self.table, rows.entries)
+        return self.output.best(hidden)
 
     def _encoder_attention(self, x: Tensor, block: AttentionWeights, mask: Tensor | None) -> Tensor:
         query, key, value = _linear(self._enter(x, block.norm), block.query).chunk(3, dim=-1)
