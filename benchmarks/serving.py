@@ -32,6 +32,7 @@ OVERLOAD = 600  # clients of the second part
 class Load:
     """What clients saw."""
 
+    clients: int
     seconds: float
     statuses: dict[int, int]
     latencies: list[float]  # of answers 200, in order of size
@@ -171,7 +172,7 @@ async def load(port: int, clients: int, seconds: float, lines: list[str]) -> Loa
             connection[1].close()
 
     await asyncio.gather(*(client() for _ in range(clients)))
-    return Load(time.perf_counter() - started, statuses, sorted(latencies), sorted(refused), failed)
+    return Load(clients, time.perf_counter() - started, statuses, sorted(latencies), sorted(refused), failed)
 
 
 async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, text: str) -> tuple[int, bool]:
@@ -187,13 +188,18 @@ async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, text:
 
 
 def resident(process: subprocess.Popen[bytes]) -> float:
-    """Megabytes of memory."""
-    status = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
+    """Megabytes of memory, of the server and of the processes that it has started."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="utf-8").split()
+    return sum(_resident(int(pid)) for pid in [process.pid, *children])
+
+
+def _resident(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) / 1024
 
 
 def main() -> None:
-    """Print one line a figure."""
+    """Print the report."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -202,37 +208,52 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     lines = sentences(2000)
     with tempfile.TemporaryDirectory() as folder:
         model = options.model or str(random_model(Path(folder) / "model", lines))
-        measure(model, lines, options.clients, options.seconds, options.threads)
+        print(measure(model, lines, options.clients, options.seconds, options.threads))
 
 
-def measure(model: str, lines: list[str], clients: int, seconds: float, threads: int) -> None:
+@dataclass(frozen=True)
+class Report:
+    """All that was measured."""
+
+    offline: float  # the best rate, sentences a second
+    load: Load
+    memory: tuple[float, float]  # MB before and after the load
+    crowd: Load  # far more clients than may wait
+    after: Load  # one client, when the crowd has gone
+
+    @property
+    def share(self) -> float:
+        """Throughput under load by that of the best batches offline."""
+        return self.load.rate / self.offline
+
+    def __str__(self) -> str:
+        load, crowd, after = self.load, self.crowd, self.after
+        slowest = 1000 * crowd.refused[-1] if crowd.refused else 0.0
+        return (
+            f"{load.clients} clients, {load.seconds:.0f} s: {load.statuses}, {load.failed} broken\n"
+            f"{load.rate:.1f} sentences/s, {self.share:.0%} of the best offline, {self.offline:.1f}\n"
+            f"p50 {load.percentile(0.5):.0f} ms, p99 {load.percentile(0.99):.0f} ms\n"
+            f"memory: {self.memory[0]:.0f} MB before, {self.memory[1]:.0f} MB after\n"
+            f"{crowd.clients} clients: {crowd.statuses}; the slowest refusal took {slowest:.0f} ms\n"
+            f"then one client: {after.statuses}, p50 {after.percentile(0.5):.0f} ms"
+        )
+
+
+def measure(model: str, lines: list[str], clients: int, seconds: float, threads: int) -> Report:
     """Offline, under load, overloaded, and offline again: a busy machine is not as fast all the time."""
-    rates = [_offline("before", model, lines, threads)]
+    before = offline(model, lines[:400], threads)
     with serving(model, threads) as (port, process):
         asyncio.run(load(port, clients, min(20, seconds), lines))  # memory settles
-        memory = resident(process)
+        started = resident(process)
         found = asyncio.run(load(port, clients, seconds, lines))
-        print(f"{clients} clients, {found.seconds:.0f} s: {found.statuses}, {found.failed} broken")
-        print(f"p50 {found.percentile(0.5):.0f} ms, p99 {found.percentile(0.99):.0f} ms")
-        print(f"memory: {memory:.0f} MB before, {resident(process):.0f} MB after")
+        memory = (started, resident(process))
         crowd = asyncio.run(load(port, OVERLOAD, 5, lines))
-        slowest = 1000 * crowd.refused[-1] if crowd.refused else 0.0
-        print(f"{OVERLOAD} clients: {crowd.statuses}; the slowest refusal took {slowest:.0f} ms")
         after = asyncio.run(load(port, 1, 2, lines))
-        print(f"then one client: {after.statuses}, p50 {after.percentile(0.5):.0f} ms")
-    rates.append(_offline("after", model, lines, threads))
-    print(f"under load {found.rate:.1f} sentences/s, {found.rate / max(rates):.0%} of the best offline")
-
-
-def _offline(when: str, model: str, lines: list[str], threads: int) -> float:
-    rates = offline(model, lines[:400], threads)
-    shown = ", ".join(f"{rate:.1f} in batches of {size} tokens" for size, rate in rates.items())
-    print(f"offline, {when}, sentences/s: {shown}")
-    return max(rates.values())
+    again = offline(model, lines[:400], threads)
+    return Report(max(*before.values(), *again.values()), found, memory, crowd, after)
 
 
 if __name__ == "__main__":

@@ -4,4 +4,5 @@ import sys
 
 from disco_mt.cli import main
 
-sys.exit(main())
+if __name__ == "__main__":  # processes that we start import this file, too
+    sys.exit(main())

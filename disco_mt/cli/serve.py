@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-from disco_mt.cli.common import call, use_threads
+from disco_mt.cli.common import call
 from disco_mt.errors import UserError
 from disco_mt.serve.limits import Limits
-from disco_mt.translator import DEFAULT_MODEL, Translator
+from disco_mt.serve.process import Loading
+from disco_mt.settings import at_least
+from disco_mt.translator import DEFAULT_MODEL
 
 _NEEDED = {"fastapi": "fastapi", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client"}
 
@@ -61,18 +62,15 @@ def serve(
         level=logging.WARNING if quiet else logging.INFO,
         stream=sys.stderr,
     )
-    use_threads(threads)
-
-    def load(name: str) -> Translator:
-        return Translator.from_pretrained(name, device, engine=engine, precision=precision, threads=threads)
-
-    _serve(model, load, host, port, api_keys, allow_origin, allow_host, limits)
+    at_least("--threads", threads, 0)
+    loading = Loading("", device, engine, precision, threads)
+    _serve(model, loading, host, port, api_keys, allow_origin, allow_host, limits)
     return 0
 
 
 def _serve(
     names: tuple[str, ...],
-    load: Callable[[str], Translator],
+    loading: Loading,
     host: str,
     port: int,
     api_keys: Path | None,
@@ -90,9 +88,7 @@ def _serve(
     keys, access = read_keys(api_keys), access_for(host, origins, hosts)
     allow_files(limits.connections + 100)
     with bind(host, port) as listener:
-        models = load_models(names, load)
-        for model in models.all:
-            model.warm_up()
+        models = load_models(names, loading)
         service = Service.of(models, limits, keys, access)
         make_server(make_app(service), limits, service.worker).run([listener])
 

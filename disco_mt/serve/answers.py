@@ -82,9 +82,7 @@ def pass_answer(model: ServedModel, now: Pass[str]) -> dict[str, Any]:
 def _view(
     model: ServedModel, trace: Trace[str], text: str, steps: int, milliseconds: float | None
 ) -> TraceView:
-    return TraceView(
-        trace.strategy, trace, text, steps, _pieces(trace, model.translator.text.target), milliseconds
-    )
+    return TraceView(trace.strategy, trace, text, steps, _pieces(trace, model.text.target), milliseconds)
 
 
 def _pieces(found: Trace[str], target: Tokenizer) -> dict[str, str]:

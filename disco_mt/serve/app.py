@@ -59,6 +59,8 @@ async def _lifespan(service: Service) -> AsyncIterator[None]:
     service.worker.start()
     yield
     service.worker.stop()
+    for model in service.models.all:
+        model.decoder.close()
 
 
 async def _refused(_: Request, error: Exception) -> JSONResponse:

@@ -18,8 +18,7 @@ from urllib.parse import urlsplit
 from disco_mt.errors import UserError
 from disco_mt.serve.limits import Limits
 from disco_mt.serve.metrics import Metrics
-from disco_mt.serve.refusal import Refusal, failed
-from disco_mt.serve.worker import describe
+from disco_mt.serve.refusal import Refusal, describe, failed
 
 log = logging.getLogger("disco.serve")
 

@@ -2,79 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-from torch import Tensor
 
 from disco_mt.decoding.strategies import STRATEGIES, DecodingOptions, check_pinnable, strategy_for
 from disco_mt.decoding.translation import OnPass, Translation
 from disco_mt.errors import UserError
-from disco_mt.models.base import BestWords, TranslationModel
-from disco_mt.serve.invariant import batch_invariant
-from disco_mt.text.pins import SPACELESS, Pin
+from disco_mt.models.directory import read_config
+from disco_mt.serve.decoder import Decoder, LocalDecoder, Sentence
+from disco_mt.serve.process import Loading, ProcessDecoder
+from disco_mt.text.pair import TextPair
+from disco_mt.text.pins import SPACELESS
 from disco_mt.text.sentences import split_sentences
-from disco_mt.translator import Translator
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """What is decoded as one, and what it must contain."""
-
-    text: str
-    pins: tuple[Pin, ...] = ()
-
-
-@dataclass
-class RowCount:
-    """Target positions that a model has predicted, whatever the algorithm that asked for them."""
-
-    rows: int = 0
-
-    def watch(self, model: TranslationModel) -> None:
-        """Count from now on."""
-        best_words = model.best_words
-
-        def counted(hidden: Tensor, allowed: Tensor | None = None) -> BestWords:
-            self.rows += len(hidden)
-            return best_words(hidden, allowed)
-
-        object.__setattr__(model, "best_words", counted)
+from disco_mt.translator import Translator, find_model
 
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A translator under the name by which clients know it."""
+    """A model under the name by which clients know it."""
 
     name: str
-    translator: Translator
-    predicted: RowCount = field(default_factory=RowCount, init=False)
+    kind: str  # disco, cmlm or autoregressive
+    text: TextPair
+    decoder: Decoder
 
-    def __post_init__(self) -> None:
-        self.predicted.watch(self.translator.model)
-
-    @property
-    def rows(self) -> int:
-        """Target positions predicted so far, by the plain algorithms and by an engine that counts."""
-        work = getattr(self.translator.engine, "work", None)
-        return self.predicted.rows + (0 if work is None else int(work.rows))
+    @staticmethod
+    def local(name: str, translator: Translator) -> ServedModel:
+        """In this process."""
+        kind = translator.model.config.kind
+        return ServedModel(name, kind, translator.text, LocalDecoder(translator))
 
     @property
     def source(self) -> str:
         """Source language."""
-        return self.translator.text.source.language
+        return self.text.source.language
 
     @property
     def target(self) -> str:
         """Target language."""
-        return self.translator.text.target.language
-
-    @property
-    def kind(self) -> str:
-        """disco, cmlm or autoregressive."""
-        return self.translator.model.config.kind
+        return self.text.target.language
 
     @property
     def strategies(self) -> tuple[str, ...]:
@@ -83,7 +50,7 @@ class ServedModel:
 
     def lines(self, text: str) -> list[list[str]]:
         """Sentences of each line. Models are trained on sentences, and line breaks are to be kept."""
-        if self.translator.text.source.processing == "pretokenized":  # the end of a sentence cannot be told
+        if self.text.source.processing == "pretokenized":  # the end of a sentence cannot be told
             return [[line] if line.strip() else [] for line in text.splitlines()]
         return [split_sentences(line, self.source) for line in text.replace("\r\n", "\n").split("\n")]
 
@@ -107,21 +74,7 @@ class ServedModel:
         on_pass: OnPass[str] | None = None,
     ) -> list[Translation]:
         """One translation a sentence, each to the last bit as if it were alone."""
-        pinned = [sentence.pins for sentence in sentences]
-        with batch_invariant() if self.translator.device == "cpu" else nullcontext():
-            return self.translator.translate(
-                [sentence.text for sentence in sentences],
-                **asdict(options),
-                long="refuse" if trace or on_pass is not None else "split",
-                trace=trace,
-                batch_tokens=1 << 30,  # what comes here together is decoded together
-                pinned=pinned if any(pinned) else None,
-                on_pass=on_pass,
-            )
-
-    def warm_up(self) -> None:
-        """The first translation is slow, and would be some client's."""
-        self.translate([Sentence("Hello.")], DecodingOptions(iterations=2))
+        return self.decoder.translate(sentences, options, trace, on_pass)
 
 
 @dataclass(frozen=True)
@@ -149,12 +102,29 @@ class Models:
         return {code: list(dict.fromkeys(found)) for code, found in (sources | targets | sources).items()}
 
 
-def load_models(names: Sequence[str], load: Callable[[str], Translator]) -> Models:
-    """Load every model; a directory goes by its last part."""
-    models = tuple(
-        ServedModel(Path(name).resolve().name if Path(name).exists() else name, load(name)) for name in names
-    )
-    for model in models:
-        if sum(other.name == model.name for other in models) > 1:
-            raise UserError(f"two models are called {model.name!r}; rename the directory of one")
-    return Models(models)
+def load_models(names: Sequence[str], loading: Loading) -> Models:
+    """Every model in a process of its own, loaded side by side; `loading`: as all of them are loaded."""
+    decoders = [ProcessDecoder(replace(loading, name=name)) for name in names]
+    models = Models(tuple(_described(decoder) for decoder in decoders))
+    for name in {model.name for model in models.all}:
+        if sum(model.name == name for model in models.all) > 1:
+            raise UserError(f"two models are called {name!r}; rename the directory of one")
+    try:
+        for decoder in decoders:
+            decoder.start()
+        for decoder in decoders:
+            decoder.wait()
+    except BaseException:
+        for decoder in decoders:
+            decoder.close()
+        raise
+    return models
+
+
+def _described(decoder: ProcessDecoder) -> ServedModel:
+    """What the server knows of a model without its weights. A directory goes by its last part."""
+    name = decoder.loading.name
+    directory = read_config(find_model(name))
+    text = TextPair.load(directory.path, directory.text)
+    shown = directory.path.resolve().name if Path(name).exists() else name
+    return ServedModel(shown, directory.model.kind, text, decoder)

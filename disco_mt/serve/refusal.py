@@ -41,3 +41,13 @@ def failed() -> Refusal:
 def gone() -> Refusal:
     """499, which nobody will read: the client has hung up."""
     return Refusal(499, "the client has hung up")
+
+
+def describe(error: BaseException) -> str:
+    """What went wrong and where, without the message: it may quote a user's text."""
+    frames = []
+    at = error.__traceback__
+    while at is not None:
+        frames.append(f"{at.tb_frame.f_code.co_name}:{at.tb_lineno}")
+        at = at.tb_next
+    return f"{type(error).__name__} in {' > '.join(frames[-6:])}"

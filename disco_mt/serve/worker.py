@@ -19,10 +19,12 @@ from functools import cached_property
 from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.decoding.translation import OnPass, Pass, Translation
 from disco_mt.errors import UserError
+from disco_mt.serve.decoder import Sentence
 from disco_mt.serve.limits import Limits
 from disco_mt.serve.metrics import Metrics
-from disco_mt.serve.models import Sentence, ServedModel
-from disco_mt.serve.refusal import Refusal, busy, draining, failed
+from disco_mt.serve.models import ServedModel
+from disco_mt.serve.process import ModelFailed
+from disco_mt.serve.refusal import Refusal, busy, describe, draining, failed
 
 log = logging.getLogger("disco.serve")
 
@@ -168,12 +170,12 @@ class Worker:
             if not batch:
                 return
             model = batch[0].job.model
-            started, rows = time.perf_counter(), model.rows
+            started, rows = time.perf_counter(), model.decoder.rows
             self._translate(batch)
             taken = time.perf_counter() - started
             speed = sum(len(each.sentence.text) + 1 for each in batch) / max(taken, 1e-6)
             self._speed += 0.1 * (speed - self._speed)
-            self.metrics.batch(len(batch), taken, model.rows - rows)
+            self.metrics.batch(len(batch), taken, model.decoder.rows - rows)
 
     def _next_batch(self) -> list[Waiting]:
         """Wait for work and take it; empty when the worker has ended."""
@@ -219,7 +221,7 @@ class Worker:
         if isinstance(error, UserError):
             return Refusal(422, str(error))
         self.metrics.failures.inc()
-        log.error("a model raised %s", describe(error))
+        log.error("a model failed: %s", error if isinstance(error, ModelFailed) else describe(error))
         return failed()
 
 
@@ -235,13 +237,3 @@ def choose(waiting: Sequence[Waiting], characters: int) -> list[Waiting]:
             break
         batch.append(each)
     return batch
-
-
-def describe(error: BaseException) -> str:
-    """What went wrong and where, without the message: it may quote a user's text."""
-    frames = []
-    at = error.__traceback__
-    while at is not None:
-        frames.append(f"{at.tb_frame.f_code.co_name}:{at.tb_lineno}")
-        at = at.tb_next
-    return f"{type(error).__name__} in {' > '.join(frames[-6:])}"

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from disco_mt.serve.app import make_app
-from disco_mt.serve.models import Models, load_models
+from disco_mt.serve.models import Models, ServedModel
 from disco_mt.serve.service import Service
 from disco_mt.translator import Translator
 from small_model import Small, make_small
@@ -21,7 +21,10 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
 
 @pytest.fixture(scope="session")
 def models(small: Small) -> Models:
-    return load_models([str(small.disco), str(small.autoregressive)], Translator.from_pretrained)
+    """In this process; test_process.py has one that is not."""
+    kinds = ("disco", "autoregressive")
+    loaded = [ServedModel.local(kind, Translator.from_pretrained(getattr(small, kind))) for kind in kinds]
+    return Models(tuple(loaded))
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.decoding.translation import OnPass, Translation
 from disco_mt.serve.app import make_app
-from disco_mt.serve.models import Models, Sentence, ServedModel
+from disco_mt.serve.decoder import Sentence
+from disco_mt.serve.models import Models, ServedModel
 from disco_mt.serve.server import Server, bind, make_server
 from disco_mt.serve.service import Service
 
@@ -42,7 +43,8 @@ class Unwell(ServedModel):
 
 def unwell(models: Models) -> Unwell:
     """The first model, with faults; it does not wait yet."""
-    found = Unwell(models.all[0].name, models.all[0].translator)
+    first = models.all[0]
+    found = Unwell(first.name, first.kind, first.text, first.decoder)
     found.pause.set()
     return found
 

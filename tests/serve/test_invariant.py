@@ -11,7 +11,8 @@ from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.models.build import build_model
 from disco_mt.models.config import Stack
 from disco_mt.models.directory import save_model
-from disco_mt.serve.models import Sentence, ServedModel
+from disco_mt.serve.decoder import LocalDecoder, Sentence
+from disco_mt.serve.models import ServedModel
 from disco_mt.text.pins import Pin
 from disco_mt.translator import Translator
 from small_model import Small, sentences
@@ -28,7 +29,7 @@ def wide(small: Small, tmp_path_factory: pytest.TempPathFactory) -> ServedModel:
     )
     path = tmp_path_factory.mktemp("wide")
     save_model(path, lively(build_model(config)).float(), found.text.save(path), "# Wide\n", {})
-    return ServedModel("wide", Translator.from_pretrained(path))
+    return ServedModel.local("wide", Translator.from_pretrained(path))
 
 
 @pytest.mark.parametrize("strategy", ["easy-first", "mask-predict"])
@@ -39,14 +40,15 @@ def test_together_as_alone(wide: ServedModel, strategy: str) -> None:
     together = wide.translate([Sentence(text) for text in texts], options)
     for text, found in zip(texts, together, strict=True):
         assert wide.translate([Sentence(text)], options) == [found]
-    plain = wide.translator.translate(texts, strategy, 4)
+    assert isinstance(wide.decoder, LocalDecoder)
+    plain = wide.decoder.translator.translate(texts, strategy, 4)
     assert [each.score for each in plain] == pytest.approx([each.score for each in together], abs=0.5)
     assert plain != together  # or the test would prove nothing: without care, rounding shows
 
 
 @pytest.mark.parametrize("kind", ["disco", "cmlm", "autoregressive"])
 def test_every_kind_of_model(small: Small, kind: str) -> None:
-    model = ServedModel(kind, Translator.from_pretrained(getattr(small, kind)))
+    model = ServedModel.local(kind, Translator.from_pretrained(getattr(small, kind)))
     texts = [Sentence(text) for text in sentences(12)]
     options = DecodingOptions(iterations=3)
     assert [model.translate([text], options)[0] for text in texts] == model.translate(texts, options)

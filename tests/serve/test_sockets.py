@@ -172,7 +172,7 @@ def test_sigterm_under_load_answers_all_that_was_accepted(small: Small) -> None:
     process = subprocess.Popen([*command, "--threads", "1"], stderr=subprocess.PIPE, text=True)
     try:
         base = f"http://127.0.0.1:{port}"
-        until(lambda: _ready(base), 60)
+        until(lambda: _ready(base), 120)
         answered = _sigterm(process, base)
         assert process.wait(20) == 0
         log = process.stderr.read() if process.stderr else ""

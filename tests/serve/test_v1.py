@@ -11,7 +11,9 @@ import pytest
 from serving import QUICK, until, unwell
 from starlette.testclient import TestClient
 
+from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.serve.app import make_app
+from disco_mt.serve.decoder import Sentence
 from disco_mt.serve.guard import Access, access_for
 from disco_mt.serve.keys import Keys, read_keys
 from disco_mt.serve.limits import Limits
@@ -38,9 +40,8 @@ def test_an_answer_has_all_that_is_promised(client: TestClient, models: Models) 
         "Today the child finds!",
         "The small child.",
     ]
-    alone = models.all[0].translator.translate(
-        [part["source"] for part in text["sentences"]], iterations=2, length_beam=2
-    )
+    parts = [Sentence(part["source"]) for part in text["sentences"]]
+    alone = models.all[0].translate(parts, DecodingOptions(iterations=2, length_beam=2))
     assert [len(part["tokens"]) for part in text["sentences"]] == [len(each.tokens) for each in alone]
     first, second, third = (part["text"] for part in text["sentences"])
     assert text["text"] == f"{first} {second}\n\n{third}"  # lines stay lines
@@ -332,7 +333,7 @@ def test_logs_have_no_text(client: TestClient, models: Models, caplog: pytest.Lo
         ask(faulty, "confidential boom", 500)
     client.post("/translate?q=confidential", json={"q": "confidential"})
     assert "POST /v1/translate 200" in caplog.text
-    assert "a model raised RuntimeError" in caplog.text
+    assert "a model failed: RuntimeError" in caplog.text
     assert "confidential" not in "\n".join(
         record.getMessage() for record in caplog.records if record.name.startswith(("disco", "uvicorn"))
     )

@@ -1,0 +1,109 @@
+"""Sentences in, translations out: a translator as the worker uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from typing import Protocol
+
+from torch import Tensor
+
+from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.decoding.translation import OnPass, Translation
+from disco_mt.models.base import BestWords, TranslationModel
+from disco_mt.serve.invariant import batch_invariant
+from disco_mt.text.pins import Pin
+from disco_mt.translator import Translator
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """What is decoded as one, and what it must contain."""
+
+    text: str
+    pins: tuple[Pin, ...] = ()
+
+
+class Decoder(Protocol):
+    """What translates: in this process, or in another (process.py)."""
+
+    @property
+    def rows(self) -> int:
+        """Target positions predicted so far."""
+        ...
+
+    def translate(
+        self,
+        sentences: Sequence[Sentence],
+        options: DecodingOptions,
+        trace: bool = False,
+        on_pass: OnPass[str] | None = None,
+    ) -> list[Translation]:
+        """One translation a sentence, each to the last bit as if it were alone."""
+        ...
+
+    def close(self) -> None:
+        """Nothing more will be asked."""
+        ...
+
+
+@dataclass
+class RowCount:
+    """Target positions that a model has predicted, whatever the algorithm that asked for them."""
+
+    rows: int = 0
+
+    def watch(self, model: TranslationModel) -> None:
+        """Count from now on."""
+        best_words = model.best_words
+
+        def counted(hidden: Tensor, allowed: Tensor | None = None) -> BestWords:
+            self.rows += len(hidden)
+            return best_words(hidden, allowed)
+
+        object.__setattr__(model, "best_words", counted)
+
+
+@dataclass(frozen=True)
+class LocalDecoder:
+    """A translator in this process."""
+
+    translator: Translator
+    predicted: RowCount = field(default_factory=RowCount, init=False)
+
+    def __post_init__(self) -> None:
+        self.predicted.watch(self.translator.model)
+
+    @property
+    def rows(self) -> int:
+        """By the plain algorithms, and by an engine that counts."""
+        work = getattr(self.translator.engine, "work", None)
+        return self.predicted.rows + (0 if work is None else int(work.rows))
+
+    def translate(
+        self,
+        sentences: Sequence[Sentence],
+        options: DecodingOptions,
+        trace: bool = False,
+        on_pass: OnPass[str] | None = None,
+    ) -> list[Translation]:
+        """See Decoder."""
+        pinned = [sentence.pins for sentence in sentences]
+        with batch_invariant() if self.translator.device == "cpu" else nullcontext():
+            return self.translator.translate(
+                [sentence.text for sentence in sentences],
+                **asdict(options),
+                long="refuse" if trace or on_pass is not None else "split",
+                trace=trace,
+                batch_tokens=1 << 30,  # what comes here together is decoded together
+                pinned=pinned if any(pinned) else None,
+                on_pass=on_pass,
+            )
+
+    def warm_up(self) -> None:
+        """The first translation is slow, and would be some client's."""
+        self.translate([Sentence("Hello.")], DecodingOptions(iterations=2))
+
+    def close(self) -> None:
+        """See Decoder."""

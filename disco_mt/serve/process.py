@@ -1,0 +1,206 @@
+"""A model in a process of its own.
+
+Python runs one thread at a time: in one process, reading requests would take a tenth from translating. And
+should a model end its process (memory, a broken kernel), the server goes on and starts it again.
+
+Parent and child talk over a pipe. Parent: a `Task`, or `STOP`. Child: ("pass", Pass) while it is watched,
+then ("done", (translations, rows)), ("refused", reason) or ("failed", what and where).
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from typing import Any
+
+from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.decoding.translation import OnPass, Pass, Translation
+from disco_mt.errors import UserError
+from disco_mt.serve.decoder import LocalDecoder, Sentence
+from disco_mt.serve.memory import Holes
+from disco_mt.serve.refusal import describe
+
+STOP = "stop"  # nobody waits for the sentence any longer
+
+
+class ModelFailed(Exception):  # noqa: N818 - as it reads
+    """The model raised, or its process has ended."""
+
+
+@dataclass(frozen=True)
+class Loading:
+    """How a child gets its translator: arguments of Translator.from_pretrained."""
+
+    name: str
+    device: str = "cpu"
+    engine: str = ""
+    precision: str = ""
+    threads: int = 0
+
+
+@dataclass(frozen=True)
+class Task:
+    """One batch."""
+
+    sentences: Sequence[Sentence]
+    options: DecodingOptions
+    trace: bool
+    watched: bool
+
+
+class ProcessDecoder:
+    """The parent's side; used by one thread."""
+
+    def __init__(self, loading: Loading) -> None:
+        self.loading, self.rows = loading, 0
+        self._process: SpawnProcess | None = None
+        self._ready = self._closed = False
+
+    def start(self) -> None:
+        """Let the child load its model; `wait` until it is ready."""
+        context = multiprocessing.get_context("spawn")  # a fork would copy threads' locks
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(
+            target=_child, args=(theirs, self.loading), name="disco-model", daemon=True
+        )
+        self._process.start()
+        theirs.close()  # so that the end of the child is the end of the pipe
+
+    def wait(self) -> None:
+        """Until the model is loaded; a UserError says why it cannot be."""
+        if self._closed:
+            raise ModelFailed("the server is ending")
+        if self._process is None:
+            self.start()
+        if not self._ready:
+            self._answer(None)
+            self._ready = True
+
+    def _wait_again(self) -> None:
+        """After a restart. What was no mistake of the user's then is none of a client's now."""
+        try:
+            self.wait()
+        except UserError:
+            raise ModelFailed("it cannot be loaded again") from None
+
+    @property
+    def pid(self) -> int | None:
+        """Of the child."""
+        return None if self._process is None else self._process.pid
+
+    def translate(
+        self,
+        sentences: Sequence[Sentence],
+        options: DecodingOptions,
+        trace: bool = False,
+        on_pass: OnPass[str] | None = None,
+    ) -> list[Translation]:
+        """See Decoder."""
+        try:
+            self._wait_again()
+            self._pipe.send(Task(sentences, options, trace, on_pass is not None))
+            found, rows = self._answer(on_pass)
+        except (EOFError, OSError):
+            code = self._end()  # the next batch starts it again
+            raise ModelFailed(f"its process has ended ({code})") from None
+        self.rows += rows
+        translations: list[Translation] = found
+        return translations
+
+    def _answer(self, on_pass: OnPass[str] | None) -> Any:
+        stopped: Exception | None = None
+        while True:
+            kind, value = self._pipe.recv()
+            if kind == "pass":
+                stopped = stopped or self._tell(on_pass, value)
+            elif stopped is not None:
+                raise stopped
+            elif kind == "done":
+                return value
+            else:
+                raise UserError(value) if kind == "refused" else ModelFailed(value)
+
+    def _tell(self, on_pass: OnPass[str] | None, now: Pass[str]) -> Exception | None:
+        """Hand on a pass; if that raises, the child is told to stop."""
+        try:
+            if on_pass is not None:
+                on_pass(now)
+        except Exception as error:
+            self._pipe.send(STOP)
+            return error
+        return None
+
+    def close(self) -> None:
+        """End the child, at the latest after the sentences that it is at."""
+        self._closed = True
+        self._end()
+
+    def _end(self) -> int | None:
+        """The exit code of the child, if there was one."""
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        self._pipe.close()
+        process.join(5 if self._ready else 0)
+        if process.is_alive():
+            process.kill()
+            process.join()
+        self._ready = False
+        return process.exitcode
+
+
+def _child(pipe: Connection, loading: Loading) -> None:
+    """Load, then translate until the pipe ends: with the parent, whatever became of it."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)  # sent to the whole group; the parent decides when to end
+    try:
+        decoder = _load(pipe, loading)
+        holes = Holes()
+        while decoder is not None:
+            task = pipe.recv()
+            if isinstance(task, Task):
+                pipe.send(_outcome(pipe, decoder, task))
+                holes.give_back()
+    except (EOFError, OSError):
+        return
+
+
+def _load(pipe: Connection, loading: Loading) -> LocalDecoder | None:
+    from disco_mt.translator import Translator
+
+    try:
+        translator = Translator.from_pretrained(
+            loading.name,
+            loading.device,
+            engine=loading.engine,
+            precision=loading.precision,
+            threads=loading.threads,
+        )
+        decoder = LocalDecoder(translator)
+        decoder.warm_up()
+    except UserError as error:
+        pipe.send(("refused", str(error)))
+        return None
+    pipe.send(("done", None))
+    return decoder
+
+
+def _outcome(pipe: Connection, decoder: LocalDecoder, task: Task) -> tuple[str, Any]:
+    def tell(now: Pass[str]) -> None:
+        if pipe.poll():
+            raise ModelFailed("nobody waits")  # the parent knows: it has asked to stop
+        pipe.send(("pass", now))
+
+    before = decoder.rows
+    try:
+        on_pass = tell if task.watched else None
+        found = decoder.translate(task.sentences, task.options, task.trace, on_pass)
+    except UserError as error:
+        return "refused", str(error)
+    except Exception as error:
+        return "failed", describe(error)
+    return "done", (found, decoder.rows - before)
