@@ -60,7 +60,8 @@ class Size:
 
 
 SIZES = {
-    "desk": Size(DESK, tokens=2048, words=14, wanted=0.5),  # as the desk suites train it
+    "desk": Size(DESK, tokens=8192, words=14, wanted=0.5),
+    "desk-2k": Size(DESK, tokens=2048, words=14, wanted=0.5),  # as the desk suites train it: small updates
     "base": Size(ModelConfig(), tokens=2048, words=25, wanted=0.6),
 }
 

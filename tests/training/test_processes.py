@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -19,6 +20,7 @@ from tiny_run import TOGETHER, go, last, same, story
 from disco_mt.errors import UserError
 from disco_mt.training.processes import own_device, together
 from disco_mt.training.rundir import Lock, read_log
+from small_model import make_small
 
 
 def free_port() -> int:
@@ -146,3 +148,22 @@ def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
         own_device("cuda")
     with pytest.raises(UserError, match="mps works with one process"), together("mps"):
         pass
+
+
+def test_the_command(tmp_path: Path) -> None:
+    """`torchrun -m disco_mt train`: two processes, one result."""
+    small = make_small(tmp_path)
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        "[model]\nwidth = 16\nencoder = {layers = 1, heads = 2, hidden = 16}\n"
+        "decoder = {layers = 1, heads = 2, hidden = 16}\n"
+        "[training]\nbatch_tokens = 512\nmax_tokens = 256\nmax_steps = 3\n[decoding]\nlength_beam = 1\n"
+    )
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command += ["-m", "disco_mt", "train", str(recipe), "--data", str(small.dataset)]
+    command += ["--out", str(tmp_path / "run"), "--json", "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)  # one line, of the first process
+    assert (result["step"], result["reason"]) == (3, "steps")
+    assert [line["processes"] for line in read_log(tmp_path / "run") if line["kind"] == "start"] == [2]
