@@ -25,7 +25,7 @@ def needs(suite: Suite) -> list[str]:
 def run(lab: Lab, options: Options, command: str) -> Report:
     """Both decoders with beam 5, each with the length penalty that dev likes best."""
     found = {
-        data: (lab.decode(lab.beam(original), "test"), lab.decode(lab.beam(contextless), "test"))
+        data: (_decode(lab, original), _decode(lab, contextless))
         for data, (original, contextless) in _pairs(lab.suite).items()
     }
     judge = lab.judge("test")
@@ -45,6 +45,10 @@ def run(lab: Lab, options: Options, command: str) -> Report:
         verdicts=verdicts,
         inconsistencies=paper.INCONSISTENCIES["contextless"],
     )
+
+
+def _decode(lab: Lab, role: Role) -> Hypotheses:
+    return lab.decode(lab.beam(lab.system(role)), "test")
 
 
 def _pairs(suite: Suite) -> dict[str, tuple[Role, Role]]:

@@ -37,7 +37,7 @@ def _decode(lab: Lab) -> Pairs:
         raw, distilled = (lab.decode(Decoding(lab.system(role), options), "valid") for role in roles)
         return raw, distilled
 
-    beams = tuple(lab.decode(lab.beam(role), "valid") for role in AT)
+    beams = tuple(lab.decode(lab.beam(lab.system(role)), "valid") for role in AT)
     return {
         "CMLM + MaskP, T=4": pair(CMLM, mask_predict(4)),
         "CMLM + MaskP, T=10": pair(CMLM, mask_predict(10)),

@@ -47,11 +47,11 @@ def _at(suite: Suite) -> Role:
 
 
 def _decodings(lab: Lab) -> dict[str, Decoding]:
-    at = _at(lab.suite)
+    at = lab.system(_at(lab.suite))
     cmlm, disco = lab.system(systems.CMLM), lab.system(systems.DISCO)
     passes = {_cmlm(t): Decoding(cmlm, mask_predict(t)) for t in PASSES}
     return {
-        GREEDY: Decoding(lab.system(at), systems.GREEDY),
+        GREEDY: Decoding(at, systems.GREEDY),
         BEAM: lab.beam(at),
         **passes,
         EASY: Decoding(disco, systems.EASY_FIRST),

@@ -53,14 +53,23 @@ def mask_predict(iterations: int) -> DecodingOptions:
 
 
 def system_for(suite: Suite, role: Role) -> str:
-    """The name of the first system of the suite that plays the role."""
-    for name, system in suite.systems.items():
-        if role.fits(system):
-            return name
+    """The name of the first system of the suite that plays the role.
+
+    A large teacher plays that of its base sister too; compared are systems of one size, so the sister goes
+    first.
+    """
+    fitting = [name for name, system in suite.systems.items() if role.fits(system)]
+    for name in sorted(fitting, key=lambda name: suite.distill is not None and name == suite.distill.teacher):
+        return name
     raise UserError(
         f"the suite {suite.name} has no {role}; it has: {', '.join(suite.systems)}. Add a [systems.NAME] "
         "table"
     )
+
+
+def teacher_of(suite: Suite) -> str:
+    """Who translated the training data: at the paper's scale a larger model than the others."""
+    return system_for(suite, AT_RAW) if suite.distill is None else suite.distill.teacher
 
 
 def has(suite: Suite, role: Role) -> bool:
@@ -71,3 +80,8 @@ def has(suite: Suite, role: Role) -> bool:
 def systems_for(suite: Suite, roles: Iterable[Role]) -> list[str]:
     """The names for several roles, each once."""
     return list(dict.fromkeys(system_for(suite, role) for role in roles))
+
+
+def with_teacher(suite: Suite, roles: Iterable[Role]) -> list[str]:
+    """The same, and the teacher."""
+    return list(dict.fromkeys((*systems_for(suite, roles), teacher_of(suite))))

@@ -41,7 +41,7 @@ def run(lab: Lab, options: Options, command: str) -> Report:
 
 
 def _decodings(lab: Lab) -> dict[str, Decoding]:
-    mixture, teacher = lab.system(systems.MIXTURE), lab.system(systems.AT_RAW)
+    mixture, teacher = lab.system(systems.MIXTURE), systems.teacher_of(lab.suite)
     read = DecodingOptions(strategy="autoregressive")
     return {
         PLAIN: Decoding(mixture, systems.EASY_FIRST),
@@ -50,7 +50,7 @@ def _decodings(lab: Lab) -> dict[str, Decoding]:
         READ: lab.tuned(Decoding(mixture, read), "length_weight"),
         DISCO: Decoding(lab.system(systems.DISCO), systems.EASY_FIRST),
         TEACHER_GREEDY: Decoding(teacher, systems.GREEDY),
-        TEACHER: lab.beam(systems.AT_RAW),
+        TEACHER: lab.beam(teacher),
     }
 
 
@@ -95,7 +95,7 @@ def _verdicts(lab: Lab, found: dict[str, Hypotheses]) -> tuple[Verdict, ...]:
     )
 
 
-ROLES = (systems.MIXTURE, systems.DISCO, systems.AT_RAW)
+ROLES = (systems.MIXTURE, systems.DISCO)
 EXPERIMENT = Experiment(
-    "One model, two readers", lambda suite: systems.systems_for(suite, ROLES), run, ("wmt14.en-de",)
+    "One model, two readers", lambda suite: systems.with_teacher(suite, ROLES), run, ("wmt14.en-de",)
 )

@@ -2,6 +2,7 @@
 
     about = "one line for `disco recipe list`"
     like = "OTHER"                   # take over all of another suite: one that ships, or a file beside this
+    without = ["NAME"]               # ... but these of its systems
     average = 5                      # checkpoints that make a model
     [data]                           # DataOptions: which corpus, which languages
     [prepare]                        # Preparation
@@ -184,11 +185,25 @@ def _content(path: Path, heirs: tuple[Path, ...]) -> dict[str, Any]:
     like = own.pop("like", None)
     if like is None:
         return own
+    without = own.pop("without", [])
     beside = path.parent / str(like)
     under = beside if beside.is_file() else SUITES / f"{like}.toml"
     if not under.is_file() or under in (path, *heirs):
         raise UserError(f"{path}: like must name another suite, got {like!r}")
-    return merged(_content(under, (*heirs, path)), own)
+    inherited = _content(under, (*heirs, path))
+    _leave_out(inherited.get("systems", {}), without, path)
+    return merged(inherited, own)
+
+
+def _leave_out(systems: dict[str, Any], without: Any, path: Path) -> None:
+    """Forget systems of the other suite. One that another is `like` cannot go: _inherited says so."""
+    unknown = without if not isinstance(without, list) else [name for name in without if name not in systems]
+    if unknown:
+        raise UserError(
+            f"{path}: without must list systems of the other suite ({', '.join(systems)}), got {unknown!r}"
+        )
+    for name in without:
+        del systems[name]
 
 
 def find_suite(name_or_path: str | Path) -> Path:

@@ -11,7 +11,7 @@ from mini_suite import make_workspace
 
 from disco_mt.cli import main
 from disco_mt.errors import UserError
-from disco_mt.experiments import EXPERIMENTS, load, plot
+from disco_mt.experiments import EXPERIMENTS, load, plot, systems
 from disco_mt.experiments.decode import Lab
 from disco_mt.experiments.experiment import Options
 from disco_mt.recipes.stages import DONE
@@ -119,11 +119,28 @@ def test_a_suite_without_such_a_system_is_told_so(workspace: Workspace, tmp_path
         load("two-readers").needs(suite)
 
 
-def test_paper_scale_names_what_is_missing(capsys):
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_suites_of_the_papers_scale_have_the_systems(name: str):
+    found = load(name)
+    for suite in map(load_suite, found.paper_suites):
+        assert {*found.needs(suite)} <= {*suite.systems}
+
+
+def test_compared_are_models_of_one_size():
+    suite = load_suite("wmt14.en-de")
+    assert systems.system_for(suite, systems.AT_RAW) == "at-raw"
+    assert systems.teacher_of(suite) == "teacher"
+    assert "teacher" in load("main").needs(suite)
+    assert "teacher" in load("two-readers").needs(suite)
+    assert "teacher" not in load("distillation").needs(suite)
+
+
+def test_paper_scale_names_what_is_missing(capsys, monkeypatch, tmp_path: Path):
+    monkeypatch.setenv("DISCO_RUNS", str(tmp_path))
     assert main(["experiment", "distillation", "--scale", "paper"]) == 2
     error = capsys.readouterr().err
-    assert "wmt14.en-de has no cmlm model with objective cmlm on raw data" in error
-    assert "Add a [systems.NAME] table" in error
+    assert "disco recipe run wmt14.en-de --stage average:cmlm-raw\n" in error
+    assert "disco recipe run wmt14.en-de --stage average:at-distilled\n" in error
 
 
 def test_paper_scale_adds_the_papers_bleu(workspace: Workspace, tmp_path: Path):

@@ -197,3 +197,23 @@ def test_distilled_data_need_a_distillation(tmp_path: Path) -> None:
 def test_an_unknown_suite_is_refused_with_those_that_ship() -> None:
     with pytest.raises(UserError, match=r"there is no suite 'wmt': .* multi30k.en-de, tatoeba.en-de"):
         load_suite("wmt")
+
+
+def test_a_suite_like_another_without_some_systems(tmp_path: Path) -> None:
+    (tmp_path / "heir.toml").write_text('like = "multi30k.en-de"\nwithout = ["disco-mixture", "cmlm-raw"]\n')
+    with pytest.raises(
+        UserError, match=r"systems\.cmlm-distilled: like must name another system, got 'cmlm-raw'"
+    ):
+        load_suite(tmp_path / "heir.toml")
+    (tmp_path / "heir.toml").write_text('like = "multi30k.en-de"\nwithout = ["disco-mixture"]\n')
+    whole, heir = load_suite("multi30k.en-de"), load_suite(tmp_path / "heir.toml")
+    assert [*whole.systems] == [*heir.systems, "disco-mixture"]
+
+
+@pytest.mark.parametrize("without", ['"disco-mixture"', '["disco-mixed"]', "[1]"])
+def test_only_systems_that_are_there_can_be_left_out(tmp_path: Path, without: str) -> None:
+    (tmp_path / "heir.toml").write_text(f'like = "multi30k.en-de"\nwithout = {without}\n')
+    with pytest.raises(
+        UserError, match=r"heir.toml: without must list systems of the other suite \(at-raw, "
+    ):
+        load_suite(tmp_path / "heir.toml")

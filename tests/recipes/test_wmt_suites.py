@@ -176,3 +176,18 @@ def test_parameters_are_those_counted_by_hand(name: str) -> None:
         counted = sum(parameter.numel() for parameter in model.parameters())
         assert counted == count_by_hand(config), system
         assert round(counted / 1e6, 1) == millions
+
+
+def test_analyses_are_where_the_paper_has_them() -> None:
+    """Table 4 and the ablations: en-de and ro-en. Contextless AT: de-en, too."""
+    main = {"at-raw", "at-distilled", "cmlm-distilled", "disco-distilled"}
+    contextless = {"at-contextless", "at-contextless-distilled"}
+    analyses = {"cmlm-raw", "disco-raw", "disco-easy-first", *contextless}
+    expected = {
+        "wmt14.en-de": {"teacher", "disco-mixture", *main, *analyses},
+        "wmt14.de-en": {"teacher", *main, *contextless},
+        "wmt16.en-ro": main,
+        "wmt16.ro-en": main | analyses,
+    }
+    for name in SUITES:
+        assert {*load_suite(name).systems} == expected.get(name, {"teacher", *main}), name
