@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
-from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from fastapi import APIRouter, Request
@@ -39,24 +41,53 @@ def page_routes(folders: dict[str, Path] = FOLDERS) -> APIRouter:
     return router
 
 
+@dataclass(frozen=True)
+class Form:
+    """A file as it is sent: plain, or compressed once and for all."""
+
+    content: bytes
+    encoding: str = ""
+
+    @cached_property
+    def tag(self) -> str:
+        """Its ETag. A compressed form has another: they are not the same bytes."""
+        return f'"{hashlib.sha256(self.content).hexdigest()[:32]}"'
+
+    def headers(self, suffix: str) -> dict[str, str]:
+        """Kept by browsers, but asked for again: a 304 if nothing has changed."""
+        return {
+            "Content-Type": TYPES[suffix],
+            "Content-Security-Policy": POLICY,
+            "Cache-Control": "no-cache",
+            "Vary": "Accept-Encoding",
+            "ETag": self.tag,
+        } | ({"Content-Encoding": self.encoding} if self.encoding else {})
+
+
 def _add(router: APIRouter, path: str, file: Path) -> None:
-    content = file.read_bytes()
-    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-    headers = {
-        "Content-Type": TYPES[file.suffix],
-        "Content-Security-Policy": POLICY,
-        "Cache-Control": "no-cache",  # kept, but asked for again: a 304 if nothing has changed
-        "ETag": tag,
-    }
+    plain = Form(file.read_bytes())
+    small = Form(gzip.compress(plain.content, mtime=0), "gzip")
+    if len(small.content) >= len(plain.content):
+        small = plain
 
     async def get(request: Request) -> Response:
-        known = _tags(request.headers.get("if-none-match", ""))
-        if tag in known:
+        form = small if takes_gzip(request.headers.get("accept-encoding", "")) else plain
+        headers = form.headers(file.suffix)
+        if form.tag in _listed(request.headers.get("if-none-match", "")):
             return Response(status_code=304, headers=headers)
-        return Response(content, headers=headers)
+        return Response(form.content, headers=headers)
 
     router.add_api_route(path, get, methods=["GET", "HEAD"])
 
 
-def _tags(header: str) -> Iterator[str]:
-    return (tag.strip().removeprefix("W/") for tag in header.split(","))
+def takes_gzip(accepted: str) -> bool:
+    """Does an Accept-Encoding header allow gzip? "gzip;q=0" forbids it."""
+    for each in _listed(accepted.lower()):
+        name, _, weight = each.replace(" ", "").partition(";q=")
+        if name in ("gzip", "*"):
+            return not weight or weight.strip("0.") != ""
+    return False
+
+
+def _listed(header: str) -> list[str]:
+    return [each.strip().removeprefix("W/") for each in header.split(",")]

@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from disco_mt.serve.static import page_routes
+from disco_mt.serve.static import FOLDERS, page_routes, takes_gzip
 
 
 def test_the_page_and_its_files(client: TestClient) -> None:
@@ -27,7 +27,44 @@ def test_unchanged_files_are_not_sent_again(client: TestClient) -> None:
     first = client.get("/")
     again = client.get("/", headers={"If-None-Match": f'"other", W/{first.headers["etag"]}'})
     assert (again.status_code, again.content) == (304, b"")
+    assert again.headers["cache-control"] == first.headers["cache-control"] == "no-cache"
     assert client.get("/", headers={"If-None-Match": '"other"'}).status_code == 200
+
+
+def test_the_whole_page_is_small_on_the_wire(client: TestClient) -> None:
+    """HTML, styles, scripts, picture: what a first visit costs."""
+    sent = {path: client.get(path, headers={"Accept-Encoding": "br, gzip"}) for path in files_of_the_page()}
+    assert len(sent) > 15
+    assert all(answer.headers["vary"] == "Accept-Encoding" for answer in sent.values())
+    assert sum(int(answer.headers["content-length"]) for answer in sent.values()) < 30_000
+    plain = {path: client.get(path, headers={"Accept-Encoding": "identity"}) for path in sent}
+    assert not any("content-encoding" in answer.headers for answer in plain.values())
+    for path, answer in sent.items():
+        assert answer.content == plain[path].content  # the client has unpacked it
+    page = sent["/index.html"]
+    assert page.headers["content-encoding"] == "gzip"
+    assert page.headers["etag"] != plain["/index.html"].headers["etag"]
+
+
+def files_of_the_page() -> list[str]:
+    return [f"/{prefix}{file.name}" for prefix, folder in FOLDERS.items() for file in folder.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("accepted", "takes"),
+    [
+        ("gzip", True),
+        ("br;q=1.0, GZIP;q=0.5", True),
+        ("*", True),
+        ("gzip;q=0", False),
+        ("gzip; q=0.0", False),
+        ("", False),
+        ("deflate, x-gzip2", False),
+        (";q=,,", False),
+    ],
+)
+def test_who_takes_gzip(accepted: str, takes: bool) -> None:
+    assert takes_gzip(accepted) is takes
 
 
 @pytest.mark.parametrize(
