@@ -32,7 +32,10 @@ def token_pins(
     found: list[list[TokenPin]] = [[] for _ in range(sentences)]
     for pin in pins:
         if pin.sentence >= sentences:
-            return f"pin {pin.text[:80]!r} is for sentence {pin.sentence} (from 0), but there are {sentences}"
+            return (
+                f"pin {pin.text[:80]!r} is for sentence {pin.sentence} (counted from 0), but the text has "
+                f"{sentences}"
+            )
         ids = pin.ids(target)
         if isinstance(ids, str):
             return ids

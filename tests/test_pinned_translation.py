@@ -81,7 +81,7 @@ def test_one_text_that_is_refused_leaves_the_others(disco: Translator) -> None:
         "at 22 does not fit: the model writes at most 22": [Pin("Haus", 22)],
         "overlap": [Pin("das Haus", 2), Pin("Kind", 3)],
         "the pins need": [Pin("a" * 60)],
-        "is for sentence 1 (from 0), but there are 1": [Pin("Haus", sentence=1)],
+        "is for sentence 1 (counted from 0), but the text has 1": [Pin("Haus", sentence=1)],
         "may be without a place": [Pin("Haus")] * 7,
     }
     pins = [*impossible.values(), [Pin("Haus")]]

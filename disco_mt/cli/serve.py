@@ -49,12 +49,14 @@ def serve(
         engine: As in `disco translate`; the default is the fastest that fits the model.
         precision: fp32 or int8, if the engine has it.
         device: cpu, cuda or mps.
-        threads: Threads to use; 0 leaves the choice to torch.
+        threads: Threads of each model; 0: what is fastest, which the incremental engine finds out once.
         quiet: Log warnings and errors only.
     """
     missing = [name for module, name in _NEEDED.items() if find_spec(module) is None]
     if missing:
         raise UserError(f"disco serve needs {', '.join(missing)}: pip install disco-mt[serve]")
+    if not model:
+        raise UserError("--model needs at least one model: a directory, a shipped model, or one of the hub")
     if not 0 <= port < 65536:
         raise UserError(f"port must be between 0 and 65535, got {port}")
     logging.basicConfig(

@@ -58,11 +58,15 @@ def pin_problem(pins: tuple[TokenPin, ...], longest: int, vocabulary: int) -> st
         if pin.at is not None and not 0 <= pin.at <= longest - len(pin.tokens):
             return (
                 f"a pin of {len(pin.tokens)} tokens at {pin.at} does not fit: the model writes at most "
-                f"{longest} tokens"
+                f"{longest} tokens; the latest place is {longest - len(pin.tokens)}, and without one it goes "
+                "where it fits best"
             )
     for one, other in pairwise(placed):
         if one.end > (other.at or 0):
-            return f"two pins overlap: one fills tokens {one.at} to {one.end - 1}, one begins at {other.at}"
+            return (
+                f"two pins overlap: one fills tokens {one.at} to {one.end - 1}, one begins at {other.at}; "
+                "move one, or leave out its place"
+            )
     if unplaced > MOST_UNPLACED:
         return (
             f"at most {MOST_UNPLACED} pins may be without a place, got {unplaced}; give places to the others"

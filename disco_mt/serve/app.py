@@ -75,6 +75,9 @@ async def _mistaken(_: Request, error: Exception) -> JSONResponse:
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
     """Which fields are wrong, and how; without what was sent."""
     assert isinstance(error, RequestValidationError)
+    if any(each["loc"] == ("body",) for each in error.errors()):  # a form, a string, nothing at all
+        said = "the body must be a JSON object, sent with Content-Type: application/json; see /docs"
+        return JSONResponse({"error": said}, 422)
     problems = [f"{_place(each['loc'])}: {each['msg']}" for each in error.errors()[:5]]
     return JSONResponse({"error": well_formed("; ".join(problems))}, 422)
 

@@ -188,6 +188,8 @@ def test_bodies_that_are_no_json(client: TestClient) -> None:
         answer = client.post("/v1/translate", content=body, headers={"content-type": "application/json"})
         assert answer.status_code in (400, 422)
         assert set(answer.json()) == {"error"}
+    form = client.post("/v1/translate", data={"text": "as curl -d sends it"})
+    assert "must be a JSON object, sent with Content-Type: application/json" in form.json()["error"]
     assert client.get("/v1/translate").status_code == 405
     assert client.get("/nowhere").json() == {"error": "not found"}
 
