@@ -14,7 +14,7 @@ from disco_mt.special import NUM_SPECIAL
 
 _ROWS = 128  # rows and
 _ENTRIES = 1024  # vocabulary entries that are computed at a time: half a megabyte
-_PART = 16  # entries that are looked at twice
+_PART = 8  # entries that are looked at twice
 
 
 class OutputTable:
@@ -49,7 +49,8 @@ def best_among(hidden: Tensor, table: Tensor, entries: Tensor) -> BestWords:
 class Blocks:
     """How a vocabulary is cut for a runtime that keeps no logits: into blocks, and these into small parts.
 
-    It tells the largest logit of each part. Which entry of the part it is, is decided by a second look.
+    It tells the largest logit of each part. The entries of a part are a fixed distance from each other, so
+    that the maxima of neighbouring parts are found together. Which entry it is, a second look decides.
     """
 
     def __init__(self, vocabulary: int) -> None:
@@ -58,16 +59,21 @@ class Blocks:
         words = [(start, min(start + _ENTRIES, whole), _PART) for start in starts]
         rest = [(whole, vocabulary, vocabulary - whole)] if whole < vocabulary else []
         self.cuts = [(0, NUM_SPECIAL, NUM_SPECIAL), *words, *rest]  # (start, end, size of a part)
-        self.starts = torch.arange(NUM_SPECIAL, vocabulary, _PART)  # of each part
-        self.last = vocabulary - 1
+        sizes = torch.tensor([(end - start) // part for start, end, part in self.cuts[1:]])
+        self.strides = sizes  # (blocks of words,) parts in a block, and how far apart a part's entries are
+        self.firsts = sizes.cumsum(0) - sizes  # (blocks of words,) the first part of each
+        self.starts = torch.tensor([start for start, _, _ in self.cuts[1:]])
+        self.parts, self.last, self.most = int(sizes.sum()), vocabulary - 1, int(sizes.max())
 
     def best(self, hidden: Tensor, table: Tensor, found: list[Tensor], scale: Tensor | None) -> BestWords:
         """found: tops (rows, parts), marks, sums (rows, blocks); table: (vocabulary, width), for the look."""
         tops, marks, sums = found
         unit = 1.0 if scale is None else scale
         total = (marks * unit + sums.log()).logsumexp(dim=1, keepdim=True)
-        top, part = tops.max(dim=1, keepdim=True)
-        places = (self.starts[part] + torch.arange(_PART)).clamp_(max=self.last)  # (rows, entries of a part)
+        top, block = marks[:, 1:].max(dim=1, keepdim=True)  # of words
+        parts = (self.firsts[block] + torch.arange(self.most)).clamp_(max=self.parts - 1)
+        part = tops.gather(1, parts).argmax(dim=1, keepdim=True)  # within the block, which has the largest
+        places = (self.starts[block] + part + self.strides[block] * torch.arange(_PART)).clamp_(max=self.last)
         entries = table.index_select(0, places.flatten()).view(*places.shape, -1)
         logits = torch.bmm(hidden[:, None], entries.transpose(1, 2))[:, 0]
         ids = places.gather(1, logits.argmax(dim=1, keepdim=True))

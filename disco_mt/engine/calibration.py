@@ -48,14 +48,13 @@ def _size(config: ModelConfig) -> ModelConfig:
 def _fastest(model: DisCo, precision: str, make_runtime: MakeRuntime, most: int) -> int:
     choices: list[int] = [2**power for power in range(most.bit_length()) if 2**power < most] + [most]
     before = torch.get_num_threads()
-    times = {threads: _seconds(make_runtime(model, precision, threads), threads) for threads in choices}
+    times = {threads: _seconds(make_runtime(model, precision, threads)) for threads in choices}
     torch.set_num_threads(before)
     return min(choices, key=lambda threads: times[threads])
 
 
-def _seconds(runtime: Runtime, threads: int) -> float:
+def _seconds(runtime: Runtime) -> float:
     """The best of a few decodings of one sentence, after one that warms up."""
-    torch.set_num_threads(threads)
     engine, words = IncrementalEngine(runtime), min(_WORDS, runtime.longest_target)
     schedule = Driven(Structure.fixed((words,) * 5, (1.0, 0.95, 0.5)))
     taken = []

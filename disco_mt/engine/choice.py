@@ -17,6 +17,7 @@ from disco_mt.engine.ctranslate2 import CTranslate2Engine, export_ctranslate2
 from disco_mt.engine.easy_first import ORDERS, IncrementalEngine, Work
 from disco_mt.engine.pruning import Pruning
 from disco_mt.engine.runtime import Runtime
+from disco_mt.engine.split import SplitRuntime
 from disco_mt.engine.torch_runtime import TorchRuntime
 from disco_mt.errors import UserError
 from disco_mt.models.autoregressive import Autoregressive
@@ -107,7 +108,6 @@ class Incremental:
             check_int8()
         self.precision = precision
         self.threads = threads or calibrated_threads(model, precision, make_runtime)
-        torch.set_num_threads(self.threads)
         self.engine = IncrementalEngine(make_runtime(model, precision, self.threads), pruning)
         self._check_shortlist(model)
 
@@ -144,12 +144,19 @@ class Incremental:
 
 
 def make_runtime(model: DisCo, precision: str, threads: int) -> Runtime:
-    """The arithmetic in a precision: float32 in torch, int8 in ONNX Runtime, as measured faster."""
+    """The arithmetic in a precision, as measured fastest; torch's threads in this process are set with it.
+
+    float32: torch, which shares each product among its threads, since memory gives the weights only once as
+    fast as they are needed. int8: ONNX Runtime, a thread for a share of the rows; torch must not have more.
+    """
     if precision == "fp32":
+        torch.set_num_threads(threads)
         return TorchRuntime(model)
     from disco_mt.engine.onnx_runtime import OnnxRuntime
 
-    return OnnxRuntime(model, precision, threads)
+    torch.set_num_threads(1)
+    runtime = OnnxRuntime(model, precision)
+    return runtime if threads == 1 else SplitRuntime(runtime, threads)
 
 
 def check_int8() -> None:

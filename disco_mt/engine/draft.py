@@ -42,10 +42,10 @@ class Draft:
         means = (self.log_probs * self.words).sum(dim=2) / self.lengths
         return means.masked_fill_(~self.alive, -torch.inf)
 
-    def place_keys(self, where: Tensor, keys: Tensor) -> None:
-        """Put keys and values in place. where: (S, K, tgt); keys: (2 * layers, as many, width)."""
-        flat = self.keys.view(len(self.keys), -1, self.keys.shape[-1])
-        flat.index_copy_(1, where.flatten().nonzero()[:, 0], keys)
+    @property
+    def flat_keys(self) -> Tensor:
+        """The keys of all places in one row. (2 * layers, S * K * tgt, width)."""
+        return self.keys.view(len(self.keys), -1, self.keys.shape[-1])
 
     def keep(self, chosen: Tensor) -> Draft:
         """The chosen sentences (mask), as narrow as their longest candidate."""

@@ -150,13 +150,13 @@ class _Run:
         entries = None if self.shortlist is None else self.shortlist.words(sentences[0])
         lengths = self.schedule.lengths(source.length_log_probs, self.beam, self.runtime.longest_target)
         draft = replace(self._blank(places, lengths, source), entries=entries)
-        anchors = self.runtime.target_keys(torch.full((lengths.numel(),), EOS), lengths.flatten())
+        self._put_keys(draft, draft.eos)
+        anchors = draft.flat_keys[:, draft.eos.flatten()]
         chosen = draft.words.nonzero(as_tuple=True)
         best = self.runtime.first_pass(_rows(chosen, draft), anchors, source)
         draft.tokens[chosen], draft.log_probs[chosen] = best.ids, best.log_probs
         flat = [each.flatten(0, 1) for each in (draft.log_probs, draft.words, draft.eos)]
         visible = self.order(*flat).view(*draft.words.shape, -1) & draft.words[..., None]
-        draft.place_keys(draft.eos, anchors)
         return self.pruning.dropped(replace(draft, visible=visible, changed=draft.words))
 
     def _blank(self, places: list[int], lengths: Tensor, source: Source) -> Draft:
@@ -180,8 +180,7 @@ class _Run:
 
     def refine(self, draft: Draft) -> Draft:
         """One more pass for every sentence in flight."""
-        moved = draft.changed.nonzero(as_tuple=True)
-        draft.place_keys(draft.changed, self.runtime.target_keys(draft.tokens[moved], moved[2]))
+        self._put_keys(draft, draft.changed)
         stale = self.schedule.stale(draft.steps, draft.visible, draft.changed)
         chosen = stale.nonzero(as_tuple=True)
         tokens, log_probs = draft.tokens.clone(), draft.log_probs.clone()
@@ -200,6 +199,12 @@ class _Run:
             projected=draft.projected + draft.changed.sum(dim=(1, 2)),
         )
         return self.pruning.dropped(refined)
+
+    def _put_keys(self, draft: Draft, where: Tensor) -> None:
+        """Keys and values of the tokens there. where: (S, K, tgt) bool."""
+        spots = where.flatten().nonzero()[:, 0]
+        tokens, places = draft.tokens.flatten()[spots], spots % where.shape[2]
+        self.runtime.put_keys(tokens, places, draft.flat_keys, spots)
 
     def leave(self, draft: Draft) -> tuple[Draft | None, list[Finished]]:
         """Part the sentences that are finished from the others."""

@@ -58,8 +58,8 @@ def _self_attention(graph: Graph, projected: str, shape: str, bias: str) -> str:
         graph.op("Reshape", graph.cut(projected, number * width, (number + 1) * width, 1), shape)
         for number in range(3)
     )
-    mixed = graph.attend(query, key, value, bias, graph.config.encoder.heads)
-    return graph.op("Reshape", mixed, graph.integers(-1, width))
+    heads = graph.config.encoder.heads
+    return graph.attend(graph.split(query, heads), graph.split(key, heads), graph.split(value, heads), bias)
 
 
 def _source_keys(weights: PackedDisCo, graph: Graph, memory: str, source: str) -> str:

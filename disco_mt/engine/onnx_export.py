@@ -103,9 +103,9 @@ def _layer(
     """One decoder layer. sights: (keys, values, bias) of the target and of the source."""
     for block, sight in zip((layer.attention, layer.cross), sights, strict=True):
         query = graph.op("Reshape", graph.query(h, block), shape)
-        mixed = graph.attend(query, sight[0], sight[1], sight[2], graph.config.decoder.heads)
-        flat = graph.op("Reshape", mixed, graph.integers(-1, graph.config.width))
-        h = graph.leave(h, graph.product(flat, block.out.weight), block.out.bias, block.norm)
+        query, key, value = (graph.split(x, graph.config.decoder.heads) for x in (query, *sight[:2]))
+        mixed = graph.attend(query, key, value, sight[2])
+        h = graph.leave(h, graph.product(mixed, block.out.weight), block.out.bias, block.norm)
     return graph.feed_forward(h, layer.feed_forward)
 
 

@@ -157,21 +157,23 @@ class Graph:
         """Queries of rows."""
         return self.linear(self.enter(x, block.norm), block.query)
 
-    def attend(self, query: str, key: str, value: str, bias: str, heads: int) -> str:
-        """Attention; queries are scaled. query: (groups, rows, width); key, value: (groups, keys, width).
+    def split(self, x: str, heads: int) -> str:
+        """(groups, length, width) -> (groups, length, heads, size)."""
+        return self.op("Reshape", x, self.integers(0, 0, heads, self.config.width // heads))
 
-        bias: (groups, 1, rows or 1, keys), 0 where visible and very low elsewhere.
+    def attend(self, query: str, key: str, value: str, bias: str) -> str:
+        """Attention; queries are scaled. query: (groups, rows, heads, size); key, value: the same of keys.
+
+        bias: (groups, 1, rows or 1, keys), 0 where visible and very low elsewhere. -> (groups * rows, width).
         """
-        size = self.config.width // heads
-        split = self.integers(0, 0, heads, size)  # (groups, length, heads, size)
         query, key, value = (
-            self.op("Transpose", self.op("Reshape", x, split), attributes={"perm": order})
+            self.op("Transpose", x, attributes={"perm": order})
             for x, order in ((query, [0, 2, 1, 3]), (key, [0, 2, 3, 1]), (value, [0, 2, 1, 3]))
         )
         scores = self.op("Add", self.op("MatMul", query, key), bias)
         weights = self.op("Softmax", scores, attributes={"axis": -1})
         mixed = self.op("Transpose", self.op("MatMul", weights, value), attributes={"perm": [0, 2, 1, 3]})
-        return self.op("Reshape", mixed, self.integers(0, 0, self.config.width))
+        return self.op("Reshape", mixed, self.integers(-1, self.config.width))
 
     def cut(self, x: str, start: int, end: int, axis: int) -> str:
         """x from `start` to `end` along an axis."""

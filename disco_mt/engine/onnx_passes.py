@@ -10,18 +10,9 @@ from disco_mt.engine.packed import AttentionWeights, PackedDisCo
 
 
 def keys_graph(weights: PackedDisCo, graph: Graph) -> bytes:
-    """vectors (n, width) -> keys and values of all layers side by side, (n, 2 * layers * width), less bias.
-
-    In int8 in units of `scale` (n, 1): who puts them in place has to touch them anyway.
-    """
-    matrix = weights.target_keys.weight
-    vectors, size = graph.input("vectors", "float", ("n", weights.config.width)), matrix.shape[1]
-    if graph.precision == "fp32":
-        graph.output("keys", graph.product(vectors, matrix), "float", ("n", size))
-    else:
-        whole, scale = graph.rounded(vectors)
-        graph.output("keys", graph.integer_product(whole, matrix), "float", ("n", size))
-        graph.output("scale", scale, "float", ("n", 1))
+    """vectors (n, width) -> keys and values of all layers side by side, (n, 2 * layers * width)."""
+    vectors, linear = graph.input("vectors", "float", ("n", weights.config.width)), weights.target_keys
+    graph.output("keys", graph.linear(vectors, linear), "float", ("n", len(linear.bias)))
     return graph.model()
 
 
@@ -31,7 +22,7 @@ def first_graph(weights: PackedDisCo, graph: Graph) -> bytes:
     h = graph.rows(weights.positions, graph.input("places", "int64", ("rows",)))
     candidates = graph.input("candidates", "int64", ("rows",))
     anchors = [graph.input(f"anchor_{n}", "float", ("candidates", width)) for n in range(layers)]
-    cross = _CrossInputs(graph, layers, width)
+    cross = _CrossInputs(graph, layers)
     for number, layer in enumerate(weights.decoder):
         block = layer.attention
         out = graph.product(anchors[number], block.out.weight, rows="candidates")
@@ -44,15 +35,15 @@ def first_graph(weights: PackedDisCo, graph: Graph) -> bytes:
 
 def refinement_graph(weights: PackedDisCo, graph: Graph, first_queries: Tensor) -> bytes:
     """A later pass: rows with their own visible words."""
-    width, layers = weights.config.width, weights.layers
+    width, layers, split = weights.config.width, weights.layers, _split(graph)
     places = graph.input("places", "int64", ("rows",))
-    keys = [graph.input(f"keys_{n}", "float", ("candidates", "tgt", width)) for n in range(2 * layers)]
+    keys = [graph.input(f"keys_{n}", "float", ("candidates", "tgt", *split)) for n in range(2 * layers)]
     bias = graph.input("bias", "float", ("candidates", 1, "widest", "tgt"))
     spread, back = (
         graph.input(name, "int64", (size,)) for name, size in (("spread", "padded"), ("back", "rows"))
     )
-    cross = _CrossInputs(graph, layers, width)
-    shape = graph.input("shape", "int64", (3,))
+    cross = _CrossInputs(graph, layers)
+    shape = graph.input("shape", "int64", (4,))
     h = graph.rows(weights.positions, places)
     for number, layer in enumerate(weights.decoder):
         block = layer.attention
@@ -69,15 +60,15 @@ def refinement_graph(weights: PackedDisCo, graph: Graph, first_queries: Tensor) 
 class _CrossInputs:
     """Attention to the source: its inputs, and its block in each layer."""
 
-    def __init__(self, graph: Graph, layers: int, width: int) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, layers: int) -> None:
+        self.graph, split = graph, _split(graph)
         names = (f"source_keys_{number}" for number in range(2 * layers))
-        self.keys = [graph.input(name, "float", ("sentences", "src", width)) for name in names]
+        self.keys = [graph.input(name, "float", ("sentences", "src", *split)) for name in names]
         self.bias = graph.input("source_bias", "float", ("sentences", 1, 1, "src"))
         self.layout = (
             graph.input("source_spread", "int64", ("source_padded",)),
             graph.input("source_back", "int64", ("rows",)),
-            graph.input("source_shape", "int64", (3,)),
+            graph.input("source_shape", "int64", (4,)),
         )
 
     def attend(self, h: str, block: AttentionWeights, number: int) -> str:
@@ -91,9 +82,14 @@ class _CrossInputs:
 def _grouped(graph: Graph, query: str, pair: tuple[str, str], bias: str, layout: tuple[str, str, str]) -> str:
     """Flat queries to their groups' keys and values: laid out (groups.py), attended, laid flat again."""
     spread, back, shape = layout
-    laid = graph.op("Reshape", graph.op("Gather", query, spread), shape)  # (groups, widest, width)
-    mixed = graph.attend(laid, *pair, bias, graph.config.decoder.heads)
-    return graph.op("Gather", graph.op("Reshape", mixed, graph.integers(-1, graph.config.width)), back)
+    laid = graph.op("Reshape", graph.op("Gather", query, spread), shape)  # (groups, widest, heads, size)
+    return graph.op("Gather", graph.attend(laid, *pair, bias), back)
+
+
+def _split(graph: Graph) -> tuple[int, int]:
+    """Heads, and the size of one."""
+    heads = graph.config.decoder.heads
+    return heads, graph.config.width // heads
 
 
 def output_graph(weights: PackedDisCo, graph: Graph, blocks: Blocks) -> bytes:
@@ -110,8 +106,8 @@ def output_graph(weights: PackedDisCo, graph: Graph, blocks: Blocks) -> bytes:
     for start, end, part in blocks.cuts:
         matrix = weights.output[:, start:end].contiguous()
         logits = graph.integer_product(whole, matrix) if scale else graph.product(hidden, matrix)
-        folded = graph.op("Reshape", logits, graph.integers(0, -1, part))
-        top = graph.op("ReduceMax", folded, graph.integers(2), attributes={"keepdims": 0})
+        folded = graph.op("Reshape", logits, graph.integers(0, part, -1))
+        top = graph.op("ReduceMax", folded, graph.integers(1), attributes={"keepdims": 0})
         mark = graph.op("ReduceMax", top, graph.integers(1), attributes={"keepdims": 1})
         apart = graph.op("Sub", logits, mark)
         apart = graph.op("Mul", apart, scale) if scale else apart

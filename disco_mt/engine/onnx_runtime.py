@@ -26,34 +26,32 @@ _ROWS = 128  # rows whose logits are held at a time
 class OnnxRuntime:
     """Flat rows through ONNX graphs."""
 
-    def __init__(self, model: DisCo, precision: str, threads: int) -> None:
+    def __init__(self, model: DisCo, precision: str) -> None:
         weights, levels = pack(model), exact_int8_levels()
         self.dtype, self.longest_target = torch.float32, model.config.longest_target
-        self.words, self.positions, self.width = weights.words, weights.positions, model.config.width
+        self.words, self.positions = weights.words, weights.positions
+        self.heads, self.size = model.config.decoder.heads, model.config.width // model.config.decoder.heads
 
         def graph() -> Graph:
             return Graph(model.config, precision, levels)
 
-        self.encoder = _session(encoder_graph(weights, graph()), threads)
-        self.keys = _session(keys_graph(weights, graph()), threads)
-        self.keys_bias, self.layers = weights.target_keys.bias, weights.layers
-        self.first = _session(first_graph(weights, graph()), threads)
+        self.encoder = _session(encoder_graph(weights, graph()))
+        self.keys = _session(keys_graph(weights, graph()))
+        self.first = _session(first_graph(weights, graph()))
         queries = TorchRuntime(model).first_queries
-        self.refinement = _session(refinement_graph(weights, graph(), queries), threads)
+        self.refinement = _session(refinement_graph(weights, graph(), queries))
         self.blocks, self.table = Blocks(model.config.target_vocabulary), model.output.weight.detach()
-        self.output = _session(output_graph(weights, graph(), self.blocks), threads)
+        self.output = _session(output_graph(weights, graph(), self.blocks))
 
     def encode(self, source: Tensor) -> Source:
         """See Runtime."""
         keys, visible, log_probs = _run(self.encoder, {"source": source})
         return Source(keys, visible, log_probs)
 
-    def target_keys(self, tokens: Tensor, places: Tensor) -> Tensor:
+    def put_keys(self, tokens: Tensor, places: Tensor, into: Tensor, spots: Tensor) -> None:
         """See Runtime."""
-        vectors = self.words[tokens] + self.positions[places]
-        keys, *scale = _run(self.keys, {"vectors": vectors})
-        keys = torch.addcmul(self.keys_bias, keys, scale[0]) if scale else keys + self.keys_bias
-        return keys.view(len(tokens), 2 * self.layers, -1).transpose(0, 1)
+        (keys,) = _run(self.keys, {"vectors": self.words[tokens] + self.positions[places]})
+        into.index_copy_(1, spots, keys.view(len(tokens), len(into), -1).transpose(0, 1))
 
     def first_pass(self, rows: Rows, anchors: Tensor, source: Source) -> BestWords:
         """See Runtime."""
@@ -65,7 +63,7 @@ class OnnxRuntime:
         groups = Groups.of(rows.candidates, keys.shape[1])
         given = {
             "places": rows.places,
-            **_numbered("keys", keys),
+            **_numbered("keys", self._split(keys)),
             "bias": groups.padded(_bias(visible))[:, None],
             **self._layout(groups, len(rows.places), ""),
         }
@@ -75,14 +73,18 @@ class OnnxRuntime:
         groups = Groups.of(rows.sentences, len(source.visible))
         layout = self._layout(groups, len(rows.places), "source_")
         bias = _bias(source.visible)[:, None, None]
-        return {**_numbered("source_keys", source.keys), "source_bias": bias, **layout}
+        keys = _numbered("source_keys", self._split(source.keys))
+        return {**keys, "source_bias": bias, **layout}
+
+    def _split(self, keys: Tensor) -> Tensor:
+        return keys.view(*keys.shape[:-1], self.heads, self.size)
 
     def _layout(self, groups: Groups, rows: int, prefix: str) -> dict[str, Tensor]:
         same = torch.arange(rows)
         return {
             f"{prefix}spread": same if groups.spread is None else groups.spread,
             f"{prefix}back": same if groups.places is None else groups.places,
-            f"{prefix}shape": torch.tensor([groups.number, groups.widest, self.width]),
+            f"{prefix}shape": torch.tensor([groups.number, groups.widest, self.heads, self.size]),
         }
 
     def _best(self, hidden: Tensor, rows: Rows) -> BestWords:
@@ -96,10 +98,12 @@ class OnnxRuntime:
         return self.blocks.best(hidden, self.table, [tops, marks, sums], scale[0] if scale else None)
 
 
-def _session(graph: bytes, threads: int) -> Any:
+def _session(graph: bytes) -> Any:
+    """One thread: who wants more gives each its rows (split.py)."""
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
+    options.intra_op_num_threads = 1
     options.log_severity_level = 3
+    options.add_session_config_entry("session.set_denormal_as_zero", "1")
     slower = ["BiasGeluFusion"]  # than the two operators that it makes one of
     return onnxruntime.InferenceSession(
         graph, options, providers=["CPUExecutionProvider"], disabled_optimizers=slower

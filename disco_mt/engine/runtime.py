@@ -67,8 +67,11 @@ class Runtime(Protocol):
         """source: (sentences, src), EOS at the end of each."""
         ...
 
-    def target_keys(self, tokens: Tensor, places: Tensor) -> Tensor:
-        """Contextless keys and values of all layers. (n,), (n,) -> (2 * layers, n, width)."""
+    def put_keys(self, tokens: Tensor, places: Tensor, into: Tensor, spots: Tensor) -> None:
+        """Contextless keys and values of tokens (n,) at positions `places` (n,), in all layers.
+
+        They are put where `spots` (n,) says. into: (2 * layers, all spots, width).
+        """
         ...
 
     def first_pass(self, rows: Rows, anchors: Tensor, source: Source) -> BestWords:

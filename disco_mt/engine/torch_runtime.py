@@ -50,10 +50,10 @@ class TorchRuntime:
         keys = _linear(x[:, 1:], weights.source_keys)
         return Source(self._by_layer(keys), real, _length_log_probs(x[:, 0], weights.lengths))
 
-    def target_keys(self, tokens: Tensor, places: Tensor) -> Tensor:
+    def put_keys(self, tokens: Tensor, places: Tensor, into: Tensor, spots: Tensor) -> None:
         """See Runtime."""
         embedded = self.weights.words[tokens] + self.weights.positions[places]
-        return self._by_layer(_linear(embedded, self.weights.target_keys))
+        into.index_copy_(1, spots, self._by_layer(_linear(embedded, self.weights.target_keys)))
 
     def first_pass(self, rows: Rows, anchors: Tensor, source: Source) -> BestWords:
         """See Runtime."""

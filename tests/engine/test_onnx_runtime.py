@@ -45,7 +45,7 @@ def decoded(runtime: Runtime, sources: list[list[int]], batch_tokens: int) -> li
 @pytest.mark.parametrize("changes", SHAPES, ids=str)
 def test_float32_is_that_of_torch(changes: dict[str, object]) -> None:
     model, sources = model_of(3, changes), random_sources([1, 4, 9, 6, 11, 2], seed=3)
-    runtime = OnnxRuntime(model, "fp32", 1)
+    runtime = OnnxRuntime(model, "fp32")
     for batch_tokens in (1, 40):
         ours, theirs = decoded(runtime, sources, batch_tokens), decoded(TorchRuntime(model), sources, 1)
         assert [each.tokens for each in ours] == [each.tokens for each in theirs]
@@ -57,7 +57,7 @@ def test_float32_is_that_of_torch(changes: dict[str, object]) -> None:
 def test_in_int8_a_sentence_does_not_depend_on_its_batch(changes: dict[str, object]) -> None:
     """Rounding scales are a row's own; the wildest mates change nothing."""
     model, sources = model_of(4, changes), random_sources([5, 3, 12, 1, 7, 9, 2], seed=4)
-    runtime = OnnxRuntime(model, "int8", 1)
+    runtime = OnnxRuntime(model, "int8")
     alone, together = decoded(runtime, sources, 1), decoded(runtime, sources, 1000)
     assert [each.tokens for each in together] == [each.tokens for each in alone]
     assert [each.candidates for each in together] == [each.candidates for each in alone]
@@ -73,7 +73,7 @@ def test_int8_is_close_on_a_trained_model(golden: Golden) -> None:
     sources = golden.sources[:60]
     ours, theirs = (
         decoded(runtime, sources, 300)
-        for runtime in (OnnxRuntime(golden.model, "int8", 1), TorchRuntime(golden.model))
+        for runtime in (OnnxRuntime(golden.model, "int8"), TorchRuntime(golden.model))
     )
     same = sum(
         one == other
@@ -92,8 +92,14 @@ def test_the_parts_of_a_vocabulary_cover_it_once(vocabulary: int) -> None:
     assert [start for start, _, _ in blocks.cuts[1:]] == [end for _, end, _ in blocks.cuts[:-1]]
     assert (blocks.cuts[0][0], blocks.cuts[-1][1]) == (0, vocabulary)
     assert all((end - start) % part == 0 for start, end, part in blocks.cuts)
-    parts = [place for start, end, part in blocks.cuts[1:] for place in range(start, end, part)]
-    assert blocks.starts.tolist() == parts
+    entries = [
+        start + part + stride * step
+        for (start, end, size), stride in zip(blocks.cuts[1:], blocks.strides.tolist(), strict=True)
+        for part in range(stride)
+        for step in range(size)
+    ]
+    assert sorted(entries) == list(range(NUM_SPECIAL, vocabulary))
+    assert len(blocks.starts) == len(blocks.cuts) - 1
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,9 +108,11 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
         check_int8()
 
 
-def test_int8_is_an_engine_like_the_other() -> None:
-    engine = Incremental(model_of(1, {}), "int8", threads=1)
-    assert (engine.name, engine.precision, engine.threads, torch.get_num_threads()) == (
-        *("incremental", "int8", 1),
-        1,
-    )
+@pytest.mark.parametrize("threads", [1, 2])
+def test_int8_is_an_engine_like_the_other(threads: int) -> None:
+    engine = Incremental(model_of(1, {}), "int8", threads)
+    assert (engine.name, engine.precision, engine.threads) == ("incremental", "int8", threads)
+    assert torch.get_num_threads() == 1  # rows are shared out, torch has no threads of its own
+    sources = random_sources([7, 3, 9], seed=2)
+    alone = decoded(OnnxRuntime(model_of(1, {}), "int8"), sources, 1)
+    assert decoded(engine.engine.runtime, sources, 1) == alone
