@@ -25,6 +25,15 @@ class Sentence:
     pins: tuple[Pin, ...] = ()
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Sentences that are decoded together, and how."""
+
+    sentences: Sequence[Sentence]
+    options: DecodingOptions
+    trace: bool = False
+
+
 class Decoder(Protocol):
     """What translates: in this process, or in another (process.py)."""
 
@@ -33,13 +42,7 @@ class Decoder(Protocol):
         """Target positions predicted so far."""
         ...
 
-    def translate(
-        self,
-        sentences: Sequence[Sentence],
-        options: DecodingOptions,
-        trace: bool = False,
-        on_pass: OnPass[str] | None = None,
-    ) -> list[Translation]:
+    def translate(self, batch: Batch, on_pass: OnPass[str] | None = None) -> list[Translation]:
         """One translation a sentence, each to the last bit as if it were alone."""
         ...
 
@@ -81,21 +84,15 @@ class LocalDecoder:
         work = getattr(self.translator.engine, "work", None)
         return self.predicted.rows + (0 if work is None else int(work.rows))
 
-    def translate(
-        self,
-        sentences: Sequence[Sentence],
-        options: DecodingOptions,
-        trace: bool = False,
-        on_pass: OnPass[str] | None = None,
-    ) -> list[Translation]:
+    def translate(self, batch: Batch, on_pass: OnPass[str] | None = None) -> list[Translation]:
         """See Decoder."""
-        pinned = [sentence.pins for sentence in sentences]
+        pinned = [sentence.pins for sentence in batch.sentences]
         with batch_invariant() if self.translator.device == "cpu" else nullcontext():
             return self.translator.translate(
-                [sentence.text for sentence in sentences],
-                **asdict(options),
-                long="refuse" if trace or on_pass is not None else "split",
-                trace=trace,
+                [sentence.text for sentence in batch.sentences],
+                **asdict(batch.options),
+                long="refuse" if batch.trace or on_pass is not None else "split",
+                trace=batch.trace,
                 batch_tokens=1 << 30,  # what comes here together is decoded together
                 pinned=pinned if any(pinned) else None,
                 on_pass=on_pass,
@@ -103,7 +100,7 @@ class LocalDecoder:
 
     def warm_up(self) -> None:
         """The first translation is slow, and would be some client's."""
-        self.translate([Sentence("Hello.")], DecodingOptions(iterations=2))
+        self.translate(Batch([Sentence("Hello.")], DecodingOptions(iterations=2)))
 
     def close(self) -> None:
         """See Decoder."""

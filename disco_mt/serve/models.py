@@ -10,7 +10,7 @@ from disco_mt.decoding.strategies import STRATEGIES, DecodingOptions, check_pinn
 from disco_mt.decoding.translation import OnPass, Translation
 from disco_mt.errors import UserError
 from disco_mt.models.directory import read_config
-from disco_mt.serve.decoder import Decoder, LocalDecoder, Sentence
+from disco_mt.serve.decoder import Batch, Decoder, LocalDecoder
 from disco_mt.serve.process import Loading, ProcessDecoder
 from disco_mt.text.pair import TextPair
 from disco_mt.text.pins import SPACELESS
@@ -66,15 +66,9 @@ class ServedModel:
             check_pinnable(self.kind, strategy)
         return strategy
 
-    def translate(
-        self,
-        sentences: Sequence[Sentence],
-        options: DecodingOptions,
-        trace: bool = False,
-        on_pass: OnPass[str] | None = None,
-    ) -> list[Translation]:
+    def translate(self, batch: Batch, on_pass: OnPass[str] | None = None) -> list[Translation]:
         """One translation a sentence, each to the last bit as if it were alone."""
-        return self.decoder.translate(sentences, options, trace, on_pass)
+        return self.decoder.translate(batch, on_pass)
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.decoding.translation import OnPass, Pass, Translation
 from disco_mt.errors import UserError
-from disco_mt.serve.decoder import LocalDecoder, Sentence
+from disco_mt.serve.decoder import Batch, LocalDecoder
 from disco_mt.serve.memory import Holes
 from disco_mt.serve.refusal import describe
 
@@ -44,11 +42,9 @@ class Loading:
 
 @dataclass(frozen=True)
 class Task:
-    """One batch."""
+    """One batch, and whether its passes are to be told."""
 
-    sentences: Sequence[Sentence]
-    options: DecodingOptions
-    trace: bool
+    batch: Batch
     watched: bool
 
 
@@ -92,17 +88,11 @@ class ProcessDecoder:
         """Of the child."""
         return None if self._process is None else self._process.pid
 
-    def translate(
-        self,
-        sentences: Sequence[Sentence],
-        options: DecodingOptions,
-        trace: bool = False,
-        on_pass: OnPass[str] | None = None,
-    ) -> list[Translation]:
+    def translate(self, batch: Batch, on_pass: OnPass[str] | None = None) -> list[Translation]:
         """See Decoder."""
         try:
             self._wait_again()
-            self._pipe.send(Task(sentences, options, trace, on_pass is not None))
+            self._pipe.send(Task(batch, on_pass is not None))
             found, rows = self._answer(on_pass)
         except (EOFError, OSError):
             code = self._end()  # the next batch starts it again
@@ -197,8 +187,7 @@ def _outcome(pipe: Connection, decoder: LocalDecoder, task: Task) -> tuple[str, 
 
     before = decoder.rows
     try:
-        on_pass = tell if task.watched else None
-        found = decoder.translate(task.sentences, task.options, task.trace, on_pass)
+        found = decoder.translate(task.batch, tell if task.watched else None)
     except UserError as error:
         return "refused", str(error)
     except Exception as error:

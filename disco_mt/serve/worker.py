@@ -19,7 +19,7 @@ from functools import cached_property
 from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.decoding.translation import OnPass, Pass, Translation
 from disco_mt.errors import UserError
-from disco_mt.serve.decoder import Sentence
+from disco_mt.serve.decoder import Batch, Sentence
 from disco_mt.serve.limits import Limits
 from disco_mt.serve.metrics import Metrics
 from disco_mt.serve.models import ServedModel
@@ -194,9 +194,10 @@ class Worker:
     def _translate(self, batch: list[Waiting]) -> None:
         """Decode a batch; if that fails, each alone, so that nobody suffers from another's sentence."""
         first = batch[0]
-        job, sentences = first.job, [each.sentence for each in batch]
+        job = first.job
+        together = Batch([each.sentence for each in batch], job.options, job.trace)
         try:
-            found = job.model.translate(sentences, job.options, job.trace, first.watcher)
+            found = job.model.translate(together, first.watcher)
         except Exception as error:
             if len(batch) == 1:
                 job.refuse(self._refusal(error))

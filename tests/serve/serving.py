@@ -5,14 +5,13 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.decoding.translation import OnPass, Translation
 from disco_mt.serve.app import make_app
-from disco_mt.serve.decoder import Sentence
+from disco_mt.serve.decoder import Batch
 from disco_mt.serve.models import Models, ServedModel
 from disco_mt.serve.server import Server, bind, make_server
 from disco_mt.serve.service import Service
@@ -27,18 +26,12 @@ class Unwell(ServedModel):
     pause: threading.Event = field(default_factory=threading.Event)  # cleared: wait
     batches: list[int] = field(default_factory=list)
 
-    def translate(
-        self,
-        sentences: Sequence[Sentence],
-        options: DecodingOptions,
-        trace: bool = False,
-        on_pass: OnPass[str] | None = None,
-    ) -> list[Translation]:
+    def translate(self, batch: Batch, on_pass: OnPass[str] | None = None) -> list[Translation]:
         self.pause.wait(20)
-        self.batches.append(len(sentences))
-        if any("boom" in sentence.text for sentence in sentences):
-            raise RuntimeError("/secret/path: " + sentences[0].text)
-        return super().translate(sentences, options, trace, on_pass)
+        self.batches.append(len(batch.sentences))
+        if any("boom" in sentence.text for sentence in batch.sentences):
+            raise RuntimeError("/secret/path: " + batch.sentences[0].text)
+        return super().translate(batch, on_pass)
 
 
 def unwell(models: Models) -> Unwell:

@@ -11,7 +11,7 @@ from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.models.build import build_model
 from disco_mt.models.config import Stack
 from disco_mt.models.directory import save_model
-from disco_mt.serve.decoder import LocalDecoder, Sentence
+from disco_mt.serve.decoder import Batch, LocalDecoder, Sentence
 from disco_mt.serve.models import ServedModel
 from disco_mt.text.pins import Pin
 from disco_mt.translator import Translator
@@ -37,9 +37,9 @@ def test_together_as_alone(wide: ServedModel, strategy: str) -> None:
     draw = random.Random(3)  # lengths from one token to some ninety
     texts = ["x", *(" ".join(sentences(draw.randint(1, 6), seed=seed)) for seed in range(12))]
     options = DecodingOptions(strategy, iterations=4)
-    together = wide.translate([Sentence(text) for text in texts], options)
+    together = wide.translate(Batch([Sentence(text) for text in texts], options))
     for text, found in zip(texts, together, strict=True):
-        assert wide.translate([Sentence(text)], options) == [found]
+        assert wide.translate(Batch([Sentence(text)], options)) == [found]
     assert isinstance(wide.decoder, LocalDecoder)
     plain = wide.decoder.translator.translate(texts, strategy, 4)
     assert [each.score for each in plain] == pytest.approx([each.score for each in together], abs=0.5)
@@ -51,14 +51,16 @@ def test_every_kind_of_model(small: Small, kind: str) -> None:
     model = ServedModel.local(kind, Translator.from_pretrained(getattr(small, kind)))
     texts = [Sentence(text) for text in sentences(12)]
     options = DecodingOptions(iterations=3)
-    assert [model.translate([text], options)[0] for text in texts] == model.translate(texts, options)
+    assert [model.translate(Batch([text], options))[0] for text in texts] == model.translate(
+        Batch(texts, options)
+    )
 
 
 def test_pins_and_traces_change_nothing_for_others(wide: ServedModel) -> None:
     texts = [Sentence(text) for text in sentences(8)]
     pinned = [Sentence("The old house.", (Pin("Haus"),)), *texts]
     options = DecodingOptions(iterations=3)
-    alone = [wide.translate([text], options)[0] for text in pinned]
-    assert wide.translate(pinned, options) == alone
-    traced = wide.translate(texts[:2], options, trace=True)
-    assert [wide.translate([text], options, trace=True)[0] for text in texts[:2]] == traced
+    alone = [wide.translate(Batch([text], options))[0] for text in pinned]
+    assert wide.translate(Batch(pinned, options)) == alone
+    traced = wide.translate(Batch(texts[:2], options, trace=True))
+    assert [wide.translate(Batch([text], options, trace=True))[0] for text in texts[:2]] == traced

@@ -7,7 +7,7 @@ from libretranslatepy import LibreTranslateAPI
 from serving import live, url
 from starlette.testclient import TestClient
 
-from disco_mt.serve.decoder import Sentence
+from disco_mt.serve.decoder import Batch, Sentence
 from disco_mt.serve.detect import detect
 from disco_mt.serve.markup import Markup
 from disco_mt.serve.models import Models
@@ -17,7 +17,7 @@ from disco_mt.serve.service import Service
 def expected(models: Models, text: str) -> str:
     from disco_mt.decoding.strategies import DecodingOptions
 
-    return models.all[0].translate([Sentence(text)], DecodingOptions())[0].text
+    return models.all[0].translate(Batch([Sentence(text)], DecodingOptions()))[0].text
 
 
 def test_the_client_of_pypi(models: Models) -> None:

@@ -16,7 +16,7 @@ from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.decoding.translation import Pass
 from disco_mt.errors import UserError
 from disco_mt.serve.app import make_app
-from disco_mt.serve.decoder import Sentence
+from disco_mt.serve.decoder import Batch, Sentence
 from disco_mt.serve.models import Models, load_models
 from disco_mt.serve.process import Loading, ModelFailed, ProcessDecoder
 from disco_mt.serve.service import Service
@@ -38,22 +38,24 @@ def far(small: Small) -> Iterator[ProcessDecoder]:
 def test_the_same_answers(far: ProcessDecoder, models: Models) -> None:
     texts = [*map(Sentence, sentences(6)), Sentence("The house.", (Pin("Haus"),))]
     near, before = models.all[0], far.rows
-    assert far.translate(texts, OPTIONS) == near.translate(texts, OPTIONS)
+    assert far.translate(Batch(texts, OPTIONS)) == near.translate(Batch(texts, OPTIONS))
     assert far.rows > before
-    assert far.translate(texts[:1], OPTIONS, trace=True) == near.translate(texts[:1], OPTIONS, trace=True)
+    assert far.translate(Batch(texts[:1], OPTIONS, trace=True)) == near.translate(
+        Batch(texts[:1], OPTIONS, trace=True)
+    )
     here: list[Pass[str]] = []
     there: list[Pass[str]] = []
-    near.translate(texts[:1], OPTIONS, on_pass=here.append)
-    far.translate(texts[:1], OPTIONS, on_pass=there.append)
+    near.translate(Batch(texts[:1], OPTIONS), here.append)
+    far.translate(Batch(texts[:1], OPTIONS), there.append)
     assert here == there != []
 
 
 def test_mistakes_come_through(far: ProcessDecoder) -> None:
     with pytest.raises(UserError, match="does not fit a model of kind disco"):
-        far.translate([Sentence("a")], DecodingOptions("beam"))
+        far.translate(Batch([Sentence("a")], DecodingOptions("beam")))
     with pytest.raises(ModelFailed, match="AttributeError"):
-        far.translate([None], OPTIONS)  # type: ignore[list-item]
-    assert far.translate([Sentence("a")], OPTIONS)
+        far.translate(Batch([None], OPTIONS))  # type: ignore[list-item]
+    assert far.translate(Batch([Sentence("a")], OPTIONS))
 
 
 def test_who_does_not_want_more_passes_ends_them(far: ProcessDecoder) -> None:
@@ -65,9 +67,9 @@ def test_who_does_not_want_more_passes_ends_them(far: ProcessDecoder) -> None:
 
     for _ in range(3):
         with pytest.raises(KeyError):
-            far.translate([Sentence("the " * 40)], DecodingOptions("mask-predict", 20), on_pass=enough)
+            far.translate(Batch([Sentence("the " * 40)], DecodingOptions("mask-predict", 20)), enough)
     assert told == [1, 1, 1]
-    assert far.translate([Sentence("a")], OPTIONS)
+    assert far.translate(Batch([Sentence("a")], OPTIONS))
 
 
 def test_a_process_that_is_killed_costs_a_request_and_is_started_again(

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.serve.app import make_app
-from disco_mt.serve.decoder import Sentence
+from disco_mt.serve.decoder import Batch, Sentence
 from disco_mt.serve.guard import Access, access_for
 from disco_mt.serve.keys import Keys, read_keys
 from disco_mt.serve.limits import Limits
@@ -41,7 +41,7 @@ def test_an_answer_has_all_that_is_promised(client: TestClient, models: Models) 
         "The small child.",
     ]
     parts = [Sentence(part["source"]) for part in text["sentences"]]
-    alone = models.all[0].translate(parts, DecodingOptions(iterations=2, length_beam=2))
+    alone = models.all[0].translate(Batch(parts, DecodingOptions(iterations=2, length_beam=2)))
     assert [len(part["tokens"]) for part in text["sentences"]] == [len(each.tokens) for each in alone]
     first, second, third = (part["text"] for part in text["sentences"])
     assert text["text"] == f"{first} {second}\n\n{third}"  # lines stay lines
