@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from disco_mt.text.pins import contains, find, words_of
 
@@ -37,3 +41,15 @@ def pasted(text: str, words: Sequence[str], reference: str) -> str:
             place = round(order.index(word) / len(order) * len(there))
             text = " ".join([*there[:place], word, *there[place:]])
     return text
+
+
+def word_matches(texts: Sequence[str], references: Sequence[str]) -> NDArray[np.int64]:
+    """(sentences, 3): words that text and reference share, of the text, of the reference; in any order."""
+    pairs = [(Counter(words_of(a)), Counter(words_of(b))) for a, b in zip(texts, references, strict=True)]
+    return np.array([((a & b).total(), a.total(), b.total()) for a, b in pairs])
+
+
+def word_f1(matches: NDArray[np.int64]) -> float:
+    """Of all words of some sentences, from 0 to 100: as many shared as possible, and none besides."""
+    shared, found, wanted = matches.sum(0)
+    return float(200 * shared / max(1, found + wanted))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from disco_mt.experiments.decode import Lab
 from disco_mt.experiments.experiment import Options
-from disco_mt.experiments.pinned_words import drawn_words, pasted, without
-from disco_mt.experiments.pins import NUMBERS, run
+from disco_mt.experiments.pinned_words import drawn_words, pasted, without, word_f1, word_matches
+from disco_mt.experiments.pins import NUMBERS, f1_gain, run
 
 
 def test_words_are_drawn_from_the_reference_and_leave_others() -> None:
@@ -27,6 +27,22 @@ def test_pasted() -> None:
     assert pasted("er sieht es", ["sieht", "Kind"], reference) == "er sieht Kind es"
     assert pasted("er sieht es", ["Heute"], reference) == "Heute er sieht es"
     assert pasted("", ["das"], reference) == "das"
+
+
+def test_f1_of_words() -> None:
+    found = word_matches(["das Haus, das", "Kind", ""], ["Das Haus das", "ein Kind", "da"])
+    assert found.tolist() == [[2, 3, 3], [1, 1, 2], [0, 0, 1]]
+    assert word_f1(found) == 200 * 3 / (4 + 6)
+    assert word_f1(found[:0]) == 0
+
+
+def test_a_gain_has_an_interval() -> None:
+    worse = word_matches(["a b", "c"] * 30, ["a x", "d"] * 30)
+    better = word_matches(["a x", "c"] * 30, ["a x", "d"] * 30)
+    gain = f1_gain(worse, better, 200)
+    assert gain.estimate == word_f1(better) - word_f1(worse)
+    assert 0 < gain.low < gain.estimate < gain.high
+    assert f1_gain(worse, worse, 50).above() == "undecided"
 
 
 def test_every_pin_is_kept_and_both_sides_have_it(lab: Lab) -> None:
