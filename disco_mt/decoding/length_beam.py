@@ -58,12 +58,18 @@ class Candidates:
     def scores(self, log_probs: Tensor) -> Tensor:
         """Average log probability of each candidate, sum / N. (B * K, tgt) -> (B, K).
 
-        Pinned words count, too, where the model can say how well they go with the rest (see `predict`).
+        Pinned words count, too, where the model can say how well they go with the rest (see `predict`). They
+        are divided by one N for all candidates: a word that surprises the model would surprise it less, on
+        average, in a longer sentence, and the longest would win.
         """
-        judged = self.pins is None or self.pins.judged
-        counted, number = (self.words, self.lengths) if judged else (self.free, self.number_free)
-        total = log_probs.masked_fill(~counted, 0.0).sum(dim=1)
-        return total.view(-1, self.beam) / number.clamp(min=1)
+        free = self._sums(log_probs, self.free) / self.number_free.clamp(min=1)
+        if self.pins is None or not self.pins.judged:
+            return free
+        return free + self._sums(log_probs, self.words & self.pins.where) / self.lengths[:, :1]
+
+    def _sums(self, log_probs: Tensor, counted: Tensor) -> Tensor:
+        """Of the words that count. (B * K, tgt) -> (B, K)."""
+        return log_probs.masked_fill(~counted, 0.0).sum(dim=1).view(-1, self.beam)
 
     @property
     def number_free(self) -> Tensor:

@@ -16,7 +16,7 @@ from disco_mt.decoding.fitting import DRAFT_PASSES, draft, fit
 from disco_mt.decoding.length_beam import length_candidates
 from disco_mt.decoding.mask_predict import mask_predict
 from disco_mt.decoding.pins import MOST_UNPLACED, Neighbours, Pinned, TokenPin, pin_problem, shortest
-from disco_mt.decoding.placement import best_places, lengths_for
+from disco_mt.decoding.placement import best_places, lengths_for, pinned_candidates
 from disco_mt.decoding.rescoring import rescore
 from disco_mt.decoding.strategies import STRATEGIES, DecodingOptions, decode
 from disco_mt.decoding.translation import CandidatePass, Hypothesis, Pass
@@ -177,9 +177,21 @@ def test_easy_first_fills_in_around_the_pins_one_word_after_the_other(
             seen = {m for m in range(len(tokens)) if tokens[m] != MASK}
             tokens[n], log_prob = predicted(model, source, tokens, seen, n)
             log_probs.append(log_prob)
-        log_probs += [given_rest(model, source, tokens, n) for n in fixed]  # what the pins are worth in it
+        worth = sum(given_rest(model, source, tokens, n) for n in fixed)  # of the pins, in what came out
     assert list(found.tokens) == tokens
-    assert found.score == pytest.approx(sum(log_probs) / len(tokens), abs=1e-9)
+    expected = sum(log_probs) / max(1, len(free)) + worth / len(tokens)
+    assert found.score == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_surprising_pin_does_not_favour_long_candidates() -> None:
+    """Equal words at every length: what the pin costs is the same for all, not less for the longer."""
+    model, source = model_of("disco", 1), padded(random_sources([4], 1))
+    with torch.inference_mode():
+        candidates = pinned_candidates(model, model.encode(source), 4, pinned((TokenPin((7,), 0),)))
+    assert candidates.pins is not None
+    log_probs = torch.where(candidates.pins.where, -9.0, -0.1).double()
+    scores = candidates.scores(log_probs)
+    assert torch.allclose(scores, scores[:, :1].expand_as(scores))
 
 
 @given(st.integers(0, 10_000), st.integers(1, 3), st.integers(NUM_SPECIAL, VOCABULARY - 1))
