@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from disco_mt.bench.measure import Measured, Result
 from disco_mt.bench.statistics import Seconds, latency, ratio
 from disco_mt.bench.system import shape
+from disco_mt.engine.pruning import EXACT
 from disco_mt.experiments.judge import Interval, Judge
 
 BEST = 0  # instead of a number of threads: each system with the number that is best for it
@@ -143,15 +144,19 @@ def _batches(measured: Measured) -> list[str]:
 
 
 def costs(measured: Measured, judge: Judge) -> list[str]:
-    """What int8 costs in BLEU, where there are references: each system beside itself in fp32."""
+    """What int8 and pruning cost in BLEU: each system beside itself in fp32, and without pruning."""
     found = []
     for result in measured.alive:
-        whole = replace(result.system, precision="fp32")
-        for other in measured.alive:
-            if result.system.precision == "int8" and other.system == whole:
-                texts = [tuple(each.text for each in one.outcomes) for one in (result, other)]
-                change = judge.difference(texts[0], texts[1])
-                found.append(f"BLEU of {result.system.label} against fp32: {change}.")
+        system = result.system
+        for name, whole in (
+            ("fp32", replace(system, precision="fp32")),
+            ("nothing left out", replace(system, pruning=EXACT)),
+        ):
+            for other in measured.alive:
+                if other.system == whole and whole != system:
+                    texts = [tuple(each.text for each in one.outcomes) for one in (result, other)]
+                    change = judge.difference(texts[0], texts[1])
+                    found.append(f"BLEU of {system.label} against {name}: {change}.")
     return found
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from disco_mt.bench.system import System, Weights
 from disco_mt.engine.ctranslate2 import export_ctranslate2
+from disco_mt.engine.shortlist import Shortlist
 from disco_mt.models.build import build_model
 from disco_mt.models.directory import load_weights, read_config
 from disco_mt.special import NUM_SPECIAL, SPECIAL_TOKENS
@@ -24,9 +25,19 @@ def exported(systems: Sequence[System], folder: Path) -> list[System]:
             if name not in done:
                 done[name] = folder / f"model-{len(done)}"
                 _export(system.weights, done[name])
+            if system.pruning.shortlist:
+                _add_shortlist(Path(system.pruning.shortlist), system.weights, done[name])
             system = replace(system, weights=replace(system.weights, exported=str(done[name])))  # noqa: PLW2901
         found.append(system)
     return found
+
+
+def _add_shortlist(path: Path, weights: Weights, out: Path) -> None:
+    """The lists beside a model that was exported."""
+    directory = read_config(Path(weights.path))
+    text = TextPair.load(directory.path, directory.text)
+    sides = [side.tokens(range(side.vocabulary_size)) for side in (text.source, text.target)]
+    Shortlist.load(path).save_vmap(out / "vmap.txt", sides[0], sides[1])
 
 
 def _export(weights: Weights, out: Path) -> None:

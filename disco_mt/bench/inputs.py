@@ -9,12 +9,15 @@ from pathlib import Path
 from disco_mt.bench.measure import Plan
 from disco_mt.bench.sentences import Sentence, random_sentences
 from disco_mt.bench.structures import FIXED, fixed_structures, read_structures
-from disco_mt.bench.system import Size, System, Weights, random_systems, shape, sized, systems_of
+from disco_mt.bench.system import Size, System, Weights, random_systems, shape, sized, systems_of, with_pruned
+from disco_mt.engine.pruning import Pruning
+from disco_mt.engine.schedule import Structure
 from disco_mt.errors import UserError
 from disco_mt.evaluation.quality import References, read_references
 from disco_mt.experiments import systems as roles
 from disco_mt.experiments.decode import Lab, require_models
 from disco_mt.experiments.timing import spread
+from disco_mt.models.config import ModelConfig
 from disco_mt.models.directory import read_config
 from disco_mt.recipes.workspace import Workspace
 from disco_mt.text.lines import read_lines
@@ -33,6 +36,15 @@ class Inputs:
     sentences: tuple[Sentence, ...]
     references: References = ()
     language: str = ""
+
+    def pruned(self, pruning: Pruning) -> Inputs:
+        """With systems that leave something out, too."""
+        if not pruning.exact and not self.references:
+            raise UserError(
+                "what pruning leaves out hangs on trained weights: give --models or --recipe; for the time "
+                "at another size use --record with --drop-behind, then --structure"
+            )
+        return replace(self, systems=tuple(with_pruned(self.systems, pruning)))
 
     def plan(self, plan: Plan, timed: int, batched: int) -> Plan:
         """Which of the sentences are used for what."""
@@ -62,6 +74,7 @@ def random_inputs(size: Size, lengths: Sequence[int], each: int, recorded: str =
     else:
         structures = spread(read_structures(recorded), each)
         how = f"the pass structures of {len(structures)} sentences, recorded from a trained model"
+    _check_lengths(structures, sized(size, "disco"))
     tokens = ", ".join(str(words) for words in sorted({each.lengths[0] for each in structures}))
     clock = (
         f"Weights are random: easy-first is driven by {how} (plain: all rows in each pass), AT is forced to "
@@ -71,6 +84,16 @@ def random_inputs(size: Size, lengths: Sequence[int], each: int, recorded: str =
     sentences = random_sentences(structures, sized(size, "disco").source_vocabulary)
     title = f"Speed at {size} size, random weights"
     return Inputs(title, clock, tuple(random_systems(size)), tuple(sentences))
+
+
+def _check_lengths(structures: Sequence[Structure], config: ModelConfig) -> None:
+    """Refuse sentences beyond the position table."""
+    most, longest = max(max(each.lengths) for each in structures), config.longest_target
+    if most > longest:
+        raise UserError(
+            f"a candidate has {most} tokens, but a model of this size writes at most {longest}; the "
+            "candidates of a sentence are up to 2 tokens longer than --lengths says"
+        )
 
 
 def model_inputs(models: Sequence[str], source: Path | None, references: Sequence[Path]) -> Inputs:

@@ -94,7 +94,8 @@ class CTranslate2Runner:
     def __init__(self, system: System, threads: int) -> None:
         self.system, self.text = system, Text(system)
         precision = "float32" if system.precision == "fp32" else system.precision
-        self.engine = CTranslate2Engine(Path(system.weights.exported), threads, precision)
+        shortlist = bool(system.pruning.shortlist)
+        self.engine = CTranslate2Engine(Path(system.weights.exported), threads, precision, shortlist)
 
     def translate(self, sentences: Sequence[Sentence]) -> list[Outcome]:
         """Scores are the engine's own: no second pass."""
@@ -199,7 +200,7 @@ def load_engine(system: System, threads: int) -> IncrementalEngine:
     assert isinstance(model, DisCo)
     if system.precision == "int8":
         check_int8()
-    return IncrementalEngine(make_runtime(model, system.precision, threads))
+    return IncrementalEngine(make_runtime(model, system.precision, threads), system.pruning)
 
 
 def structures_of(sentences: Sequence[Sentence], beam: int) -> list[Structure]:

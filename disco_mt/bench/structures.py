@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from disco_mt.engine.easy_first import IncrementalEngine, Work
+from disco_mt.engine.pruning import Pruning
 from disco_mt.engine.schedule import Recorded, Structure
 from disco_mt.engine.torch_runtime import TorchRuntime
 from disco_mt.errors import UserError
@@ -35,13 +36,15 @@ def narrowed(structure: Structure, beam: int) -> Structure:
     return Structure(structure.lengths[:beam], rows, changed)
 
 
-def record_structures(translator: Translator, texts: Sequence[str]) -> tuple[list[Structure], Work]:
+def record_structures(
+    translator: Translator, texts: Sequence[str], pruning: Pruning | None = None
+) -> tuple[list[Structure], Work]:
     """Decode texts, one at a time, and note what was predicted; the work of all of them."""
     if not isinstance(translator.model, DisCo):
         raise UserError(
             f"only a disco model has pass structures to record, not {translator.model.config.kind}"
         )
-    found, engine = Recorded(), IncrementalEngine(TorchRuntime(translator.model))
+    found, engine = Recorded(), IncrementalEngine(TorchRuntime(translator.model), pruning)
     sources = [ids for ids in translator.text.source.encode_batch(texts) if ids]
     for ids in sources:
         if len(ids) > translator.longest_source:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from disco_mt.engine.choice import PRECISIONS as ENGINE_PRECISIONS
+from disco_mt.engine.pruning import EXACT, Pruning
 from disco_mt.errors import UserError
 from disco_mt.models.config import Kind, ModelConfig, Stack
 
@@ -42,6 +43,8 @@ class System:
     """K of the others."""
     iterations: int = 10
     """T: the most passes of easy-first, the passes of mask-predict."""
+    pruning: Pruning = EXACT
+    """What is left out at a price; autoregressive models know the shortlist alone."""
 
     @property
     def kind(self) -> Kind:
@@ -51,13 +54,18 @@ class System:
     @property
     def decoding(self) -> str:
         """How it decodes, in the words of the tables."""
+        return f"{self._search}{' shortlist' if self.pruning.shortlist else ''}"
+
+    @property
+    def _search(self) -> str:
         match self.kind:
             case "autoregressive":
                 return "greedy" if self.beam == 1 else f"beam {self.beam}"
             case "cmlm":
                 return f"mask-predict T={self.iterations} K={self.length_beam}"
             case "disco":
-                return f"easy-first K={self.length_beam}"
+                drop = f" drop {self.pruning.drop_behind:g}" if self.pruning.drop_behind else ""
+                return f"easy-first K={self.length_beam}{drop}"
 
     @property
     def label(self) -> str:
@@ -114,6 +122,26 @@ def systems_of(weights: Weights) -> list[System]:
                 for beam in (5, 1)
             ]
             return [System(weights, "plain"), *fast]
+
+
+def with_pruned(systems: Sequence[System], pruning: Pruning) -> list[System]:
+    """The systems, and those that can leave something out once more, with each way and with both."""
+    ways = dict.fromkeys(
+        way
+        for way in (replace(pruning, shortlist=""), replace(pruning, drop_behind=0.0), pruning)
+        if not way.exact
+    )
+    return [
+        each
+        for system in systems
+        for each in (system, *(replace(system, pruning=way) for way in ways if _prunes(system, way)))
+    ]
+
+
+def _prunes(system: System, way: Pruning) -> bool:
+    if system.kind == "autoregressive":
+        return not way.drop_behind
+    return system.runtime == "incremental" and system.length_beam > 1
 
 
 def choose(systems: Sequence[System], only: Sequence[str]) -> list[System]:

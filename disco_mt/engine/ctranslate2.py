@@ -51,12 +51,17 @@ def export_ctranslate2(
 class CTranslate2Engine:
     """Beam search in CTranslate2, with the results of ours: same words, same scores."""
 
-    def __init__(self, path: Path, threads: int = 1, precision: str = "float32") -> None:
-        """`path`: what export_ctranslate2 wrote; precision: float32, int8 or what else the processor can."""
+    def __init__(
+        self, path: Path, threads: int = 1, precision: str = "float32", shortlist: bool = False
+    ) -> None:
+        """`path`: what export_ctranslate2 wrote; precision: float32, int8 or what else the processor can.
+
+        shortlist: choose among the words that vmap.txt beside the model names (shortlist.py).
+        """
         package = _package()
         at_least("threads", threads, 1)
         one_of("precision", precision, tuple(sorted(package.get_supported_compute_types("cpu"))))
-        self.longest_target = _read_limit(path)
+        self.longest_target, self.shortlist = _read_limit(path), shortlist
         self.source_tokens = _read_vocabulary(path, "source")
         self.target_tokens = _read_vocabulary(path, "target")
         self.target_ids = {token: place for place, token in enumerate(self.target_tokens)}
@@ -131,6 +136,7 @@ class CTranslate2Engine:
             return_scores=True,
             max_batch_size=_BATCH_TOKENS,
             batch_type="tokens",
+            use_vmap=self.shortlist,
         )
         return [
             [self._hypothesis(*both) for both in zip(result.hypotheses, result.scores, strict=True)]

@@ -24,6 +24,7 @@ _EXTRA = "com.microsoft"  # ONNX Runtime's own operators
 _EPS = LayerNorm(1).eps
 LOW = float(np.finfo(np.float32).min)  # added to a score, it leaves nothing of it
 _GELU_LEAST = 0.17  # no activation is below -0.17
+_ZERO, _ACTIVE_ZERO = 128, 32  # the 8-bit numbers that stand for 0
 _TYPES = {"float": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
 
 
@@ -37,7 +38,7 @@ class Graph:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self.known: dict[int, tuple[str, object]] = {}
-        self.middles: dict[str, str] = {}
+        self.zeros: dict[str, str] = {}
         self.inputs: list[Any] = []
         self.outputs: list[Any] = []
 
@@ -92,41 +93,45 @@ class Graph:
         """x @ weight + bias. x: (rows, in)."""
         return self.op("Add", self.product(x, linear.weight), self.constant(linear.bias))
 
-    def product(self, x: str, matrix: Tensor, positive: bool = False, rows: str = "rows") -> str:
-        """x @ matrix in the graph's precision. matrix: (in, out); positive, rows: see `rounded`."""
+    def product(self, x: str, matrix: Tensor, active: bool = False, rows: str = "rows") -> str:
+        """x @ matrix in the graph's precision. matrix: (in, out); active, rows: see `rounded`."""
         if self.precision == "fp32":
             return self.op("MatMul", x, self.constant(matrix))
-        whole, scale = self.rounded(x, positive, rows)
-        return self.op("Mul", self.integer_product(whole, matrix), scale)
+        whole, scale = self.rounded(x, active, rows)
+        return self.op("Mul", self.integer_product(whole, matrix, _ACTIVE_ZERO if active else _ZERO), scale)
 
-    def rounded(self, x: str, positive: bool = False, rows: str = "rows") -> tuple[str, str]:
-        """Rows as 1 .. 255 around 128, and the scale of each: (rows, in), (rows, 1).
+    def rounded(self, x: str, active: bool = False, rows: str = "rows") -> tuple[str, str]:
+        """Rows as 8-bit numbers, and the scale of each: (rows, in), (rows, 1).
 
-        A row of zeros has scale 0, and so do its products. positive: there is nothing below what gelu gives.
-        rows: a name for the number of rows; those of one name are as many.
+        A row of zeros has scale 0, and so do its products. active: x comes from the activation, which is
+        never far below 0, so that nearly all numbers are kept for what is above. rows: a name for the number
+        of rows; those of one name are as many.
         """
-        top = self.op(
-            "ReduceMax", x if positive else self.op("Abs", x), self.integers(1), attributes={"keepdims": 1}
-        )
-        top = self.op("Max", top, self.number(_GELU_LEAST)) if positive else top
-        scale = self.op("Mul", top, self.number(1 / 127))
+        size = x if active else self.op("Abs", x)
+        top = self.op("ReduceMax", size, self.integers(1), attributes={"keepdims": 1})
+        zero = _ACTIVE_ZERO if active else _ZERO
+        scale = self.op("Mul", top, self.number(1 / (255 - zero)))
+        scale = self.op("Max", scale, self.number(_GELU_LEAST / zero)) if active else scale
         each = self.op("Squeeze", scale, self.integers(1))
-        return self.op("QuantizeLinear", x, each, self._middle(each, rows), attributes={"axis": 0}), scale
+        return self.op(
+            "QuantizeLinear", x, each, self._zeros(each, zero, rows), attributes={"axis": 0}
+        ), scale
 
-    def _middle(self, each: str, rows: str) -> str:
-        """128 for each row."""
-        if rows not in self.middles:
-            shape = self.op("Shape", each)
-            self.middles[rows] = self.op("Expand", self.constant(np.array([128], np.uint8)), shape)
-        return self.middles[rows]
+    def _zeros(self, each: str, zero: int, rows: str) -> str:
+        """The number that stands for 0, for each row."""
+        key = f"{rows} {zero}"
+        if key not in self.zeros:
+            number = self.constant(np.array([zero], np.uint8))
+            self.zeros[key] = self.op("Expand", number, self.op("Shape", each))
+        return self.zeros[key]
 
-    def integer_product(self, whole: str, matrix: Tensor) -> str:
-        """Rounded rows times a rounded matrix, in units of the rows' scales."""
+    def integer_product(self, whole: str, matrix: Tensor, zero: int = _ZERO) -> str:
+        """Rounded rows times a rounded matrix, in units of the rows' scales. zero: what stands for 0."""
         weight = matrix.detach().float().cpu()
         scale = weight.abs().amax(dim=0).clamp(min=1e-30) / self.levels  # (out,)
         table = (weight / scale).round().clamp(-self.levels, self.levels).numpy().astype(np.int8)
-        one, middle = self.number(1.0), self.constant(np.array(128, np.uint8))
-        parts = (whole, self.constant(table), one, self.constant(scale.numpy()), middle)
+        one, nothing = self.number(1.0), self.constant(np.array(zero, np.uint8))
+        parts = (whole, self.constant(table), one, self.constant(scale.numpy()), nothing)
         return self.op("MatMulIntegerToFloat", *parts, domain=_EXTRA)
 
     def norm(self, x: str, norm: Norm) -> str:

@@ -37,3 +37,7 @@ class Pruning:
         behind = scores < scores.amax(dim=1, keepdim=True) - self.drop_behind
         alive = draft.alive & ~(behind & (draft.steps >= self.drop_after)[:, None])
         return replace(draft, alive=alive, changed=draft.changed & alive[..., None])
+
+
+EXACT = Pruning()
+"""Nothing is left out."""
