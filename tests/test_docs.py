@@ -1,6 +1,7 @@
 """Every `disco` command in README and docs runs, in the order in which it stands there.
 
 Files that a reader would bring (train.en, test.de ...) are a small phrasebook; trainings are cut short.
+serving.md has a test of its own, with a server: tests/serve/test_serving_docs.py.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from disco_mt.cli import main
 from disco_mt.data.phrasebook import write_phrasebook
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted(set((ROOT / "docs").glob("*.md")) - {ROOT / "docs" / "serving.md"})]
 SHORT = ("--training.max-steps", "3", "--training.dev-every", "3", "--training.max-epochs", "0")
 LONG = ("demo", "experiment", "recipe", "serve")  # minutes, hours, or until they are stopped
 

@@ -75,6 +75,10 @@ async def _mistaken(_: Request, error: Exception) -> JSONResponse:
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
     """Which fields are wrong, and how; without what was sent."""
     assert isinstance(error, RequestValidationError)
+    for each in error.errors():
+        if each["type"] == "json_invalid":
+            said = f"the body is no JSON: {each['ctx']['error']} at character {each['loc'][-1]}"
+            return JSONResponse({"error": well_formed(said)}, 400)
     if any(each["loc"] == ("body",) for each in error.errors()):  # a form, a string, nothing at all
         said = "the body must be a JSON object, sent with Content-Type: application/json; see /docs"
         return JSONResponse({"error": said}, 422)
@@ -84,6 +88,7 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
 
 def _place(location: tuple[int | str, ...]) -> str:
     parts = [str(part)[:_SHOWN] for part in location if part != "body"]
+    parts = [part for part in parts if not part.startswith(("constrained-str", "list["))]  # pydantic's own
     return ".".join(parts) or "the body"
 
 
