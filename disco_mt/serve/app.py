@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -28,6 +29,7 @@ _SHOWN = 100  # characters of a field's name that a message repeats
 
 def make_app(service: Service) -> Guard:
     """The ASGI application; its lifespan starts and stops the worker."""
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # a line a broken form: clients could flood
     app = FastAPI(
         title="Disco",
         version=__version__,

@@ -67,6 +67,13 @@ def test_mistakes_in_its_own_way(client: TestClient, body: object, said: str) ->
     assert said in answer.json()["error"]
 
 
+def test_broken_forms_do_not_fill_the_log(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    answer = client.post("/translate", content=b"--\xff{broken", headers=kind)
+    assert answer.status_code == 400
+    assert not [record for record in caplog.records if record.name.startswith("python_multipart")]
+
+
 def test_settings(client: TestClient) -> None:
     found = client.get("/frontend/settings").json()
     assert found["language"]["source"]["code"] == "en"
