@@ -78,7 +78,7 @@ def run(lab: Lab, options: Options, command: str) -> Report:
     found = [
         _outcome(lab, sample, label, Decoding(lab.system(role), decoding), pins)
         for label, (role, decoding) in DECODERS.items()
-        if systems.has(lab.suite, role)
+        if role == systems.DISCO or _is_there(lab, role)
         for pins in NUMBERS
     ]
     return Report(
@@ -89,6 +89,11 @@ def run(lab: Lab, options: Options, command: str) -> Report:
         verdicts=tuple(verdict for each in found for verdict in _verdicts(lab, sample, each)),
         notes=_notes(found),
     )
+
+
+def _is_there(lab: Lab, role: Role) -> bool:
+    """Has the suite such a model, and is it trained?"""
+    return systems.has(lab.suite, role) and lab.workspace.stage(f"average:{lab.system(role)}").done
 
 
 def _sample(lab: Lab) -> Sample:
