@@ -126,6 +126,32 @@ def test_the_suites_of_the_papers_scale_have_the_systems(name: str):
         assert {*found.needs(suite)} <= {*suite.systems}
 
 
+def test_main_without_cmlm_and_distilled_at(workspace: Workspace, tmp_path: Path):
+    """A suite of a teacher and a DisCo has fewer rows and fewer claims."""
+    assert load("main").needs(load_suite("libreoffice-help.en-de")) == ["at-raw", "disco-distilled"]
+    runs = workspace.folder.parent
+    text = (runs.parent / "mini.toml").read_text("utf-8")
+    without = ["at", "at-contextless", "cmlm", "cmlm-raw", "disco-raw", "disco-easy-first", "disco-mixture"]
+    (tmp_path / "whole.toml").write_text(text, encoding="utf-8")
+    (tmp_path / "mini.toml").write_text(f'like = "whole.toml"\nwithout = {without}\n', encoding="utf-8")
+    given = ("--recipe", tmp_path / "mini.toml", "--runs", runs, "--out", tmp_path / "out", *SHORT)
+    assert main(["experiment", "main", *map(str, given)]) == 0
+    found = tables((tmp_path / "out" / "report.md").read_text("utf-8"))
+    assert len(found[0]) == 5
+    assert [row.split(" | ")[0].strip("| ")[:22] for row in found[-1]] == [
+        "DisCo mask-predict T=4",
+        "DisCo mask-predict T=1",
+        "Ours: DisCo easy-first",
+    ]
+
+
+def test_pins_without_a_trained_cmlm(tmp_path: Path):
+    mini = make_workspace(tmp_path)
+    (mini.stage("average:cmlm").directory / DONE).unlink()
+    assert experiment(mini, "pins", "--out", tmp_path / "out", *SHORT) == 0
+    assert len(tables((tmp_path / "out" / "report.md").read_text("utf-8"))[0]) == 4
+
+
 def test_compared_are_models_of_one_size():
     suite = load_suite("wmt14.en-de")
     assert systems.system_for(suite, systems.AT_RAW) == "at-raw"
