@@ -21,7 +21,7 @@ from typing import Any
 from disco_mt.cli.common import call
 from disco_mt.errors import UserError
 
-SENTENCE = "We visited his children yesterday because they were sick."
+SENTENCE = "We visited her parents yesterday because they were sick."
 
 
 @dataclass(frozen=True)
