@@ -1,6 +1,6 @@
 """Training speed: target words a second, and the share of the best that the machine's matrix product can do.
 
-    python -m benchmarks.training [--threads 1] [--size desk] [--seconds 20] [--profile]
+    python -m benchmarks.training [--threads 1] [--size desk] [--precision bf16] [--seconds 20] [--profile]
 
 The share is (floating-point operations of an update's matrix products) / (its time) / (operations a second of
 a large square sgemm on the same threads), of the quickest run of each, measured in turn. Counted are the
@@ -115,12 +115,12 @@ def sgemm(size: int) -> Callable[[], torch.Tensor]:
 class Trainer:
     """The same updates again and again, as training makes them."""
 
-    def __init__(self, size: Size, kind: str) -> None:
+    def __init__(self, size: Size, kind: str, precision: str) -> None:
         self.config = replace(size.model, kind=kind)  # type: ignore[arg-type]
         self.options = TrainingOptions(batch_tokens=size.tokens, max_tokens=size.tokens)
         self.model = build_model(self.config).train()
         self.optimizer = adamw(self.model, self.options)
-        self.learner = Learner(self.model, build_objective(kind, ObjectiveOptions()))
+        self.learner = Learner(self.model, build_objective(kind, ObjectiveOptions()), precision)
         split = corpus(self.config.target_vocabulary, size.words)
         self.plan = Plan(split, size.tokens, size.tokens, seed=1)
         self.updates = list(islice(self.plan.updates(Position()), BATCHES))
@@ -156,9 +156,9 @@ class Speed:
         return self.operations / self.best
 
 
-def measure(size: Size, kind: str, seconds: float) -> Speed:
+def measure(size: Size, kind: str, precision: str, seconds: float) -> Speed:
     """Updates and square products in turn, for so many seconds."""
-    trainer, square = Trainer(size, kind), sgemm(SQUARE)
+    trainer, square = Trainer(size, kind, precision), sgemm(SQUARE)
     for update in trainer.updates:
         trainer.run(update)
     quickest, quickest_square = [float("inf")] * BATCHES, float("inf")
@@ -192,9 +192,9 @@ KINDS_OF_WORK = {
 }
 
 
-def shares(size: Size, kind: str, rounds: int = 5) -> dict[str, float]:
+def shares(size: Size, kind: str, precision: str, rounds: int = 5) -> dict[str, float]:
     """Where the time of updates goes, by kind of work, the greatest first."""
-    trainer = Trainer(size, kind)
+    trainer = Trainer(size, kind, precision)
     for update in trainer.updates:
         trainer.run(update)
     with torch.profiler.profile() as profile:
@@ -219,6 +219,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--size", choices=[*SIZES, "all"], default="all")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="of the products")
     parser.add_argument("--seconds", type=float, default=30, help="for each model")
     parser.add_argument("--profile", action="store_true", help="where the time goes, too")
     options = parser.parse_args()
@@ -226,15 +227,15 @@ def main() -> None:
     keep_freed_memory()  # as training does
     for name, size in SIZES.items():
         for kind in ("disco", "autoregressive") if options.size in (name, "all") else ():
-            found = measure(size, kind, options.seconds)
+            found = measure(size, kind, options.precision, options.seconds)
             print(
-                f"{name} {kind}: {found.words:,.0f} target words/s, {found.operations / 1e9:.0f} GFLOP/s, "
+                f"{name} {kind} {options.precision}: {found.words:,.0f} target words/s, {found.operations / 1e9:.0f} GFLOP/s, "
                 f"{found.share:.0%} of the sgemm of {SQUARE} ({found.best / 1e9:.0f} GFLOP/s); "
                 f"wanted {size.wanted:.0%}; batches of {size.tokens:,} tokens, {options.threads} thread(s)",
                 flush=True,
             )
             if options.profile:
-                rows = shares(size, kind, rounds=1 if name == "base" else 5).items()
+                rows = shares(size, kind, options.precision, rounds=1 if name == "base" else 5).items()
                 print("".join(f"    {share:6.1%}  {work}\n" for work, share in rows), end="", flush=True)
 
 

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from disco_mt import mkl
+
 _LOGITS_AT_ONCE = 1 << 21  # 8 MB in float32; more falls out of a processor's cache
 _LOGITS_AT_ONCE_GPU = 1 << 27
 
@@ -82,6 +84,8 @@ def _product_type(hidden: Tensor) -> torch.dtype:
     """What autocast would use, if it is bfloat16. float16 has no room for gradients that are made before
     the loss is scaled: there the products are in float32."""
     kind = hidden.device.type
+    if mkl.Products.active and hidden.dtype == torch.float32:
+        return torch.bfloat16
     if torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) == torch.bfloat16:
         return torch.bfloat16
     return torch.promote_types(hidden.dtype, torch.float32)
@@ -97,9 +101,13 @@ def _at_once(hidden: Tensor) -> int:
 
 def _product(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
     """left @ right into `out`, whose type may be a wider one."""
-    return torch.mm(left, right, out=out) if left.dtype == out.dtype else out.copy_(torch.mm(left, right))
+    if left.dtype == out.dtype:
+        return torch.mm(left, right, out=out)
+    return mkl.product(left, right, out) if mkl.Products.active else out.copy_(torch.mm(left, right))
 
 
 def _add_product(left: Tensor, right: Tensor, total: Tensor) -> Tensor:
     """total += left @ right."""
-    return total.addmm_(left, right) if left.dtype == total.dtype else total.add_(torch.mm(left, right))
+    if left.dtype == total.dtype:
+        return total.addmm_(left, right)
+    return mkl.product(left, right, total, add=True) if mkl.Products.active else total.add_(torch.mm(left, right))

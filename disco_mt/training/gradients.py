@@ -31,7 +31,7 @@ from disco_mt.data.dataset import Split
 from disco_mt.keyed import mix
 from disco_mt.models.base import TranslationModel
 from disco_mt.objectives.losses import Losses, Objective
-from disco_mt.training.precision import autocast, scaler
+from disco_mt.training.precision import reduced, scaler
 from disco_mt.training.processes import ALONE, Processes
 from disco_mt.training.updates import Update
 
@@ -55,7 +55,7 @@ class _Step(nn.Module):
         self.model, self.objective, self.precision, self.device = model, objective, precision, device
 
     def forward(self, batch: Batch, key: int) -> Losses:
-        with autocast(self.precision, self.device):
+        with reduced(self.precision, self.device):
             return self.objective(self.model, batch.to(self.device), key)
 
 

@@ -1,5 +1,6 @@
 """Mixed precision: matrix products in bfloat16 or float16, the weights themselves in float32.
 
+On CPUs bfloat16 products are MKL's (mkl.py); everywhere else
 autocast casts at each product and leaves sums, LayerNorm (models/layers.py), softmax (inside attention, whose
 kernels accumulate in float32) and the loss (objectives/cross_entropy.py) in float32. float16 has a narrow
 range: its losses are scaled up before the backward pass and the gradients down after it, by a factor that
@@ -8,8 +9,11 @@ follows what overflows.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 import torch
 
+from disco_mt import mkl
 from disco_mt.errors import UserError
 from disco_mt.machine import avoid_broken_amx
 
@@ -19,9 +23,11 @@ HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 _FIRST_SCALE = 2.0**7
 
 
-def autocast(precision: str, device: str) -> torch.autocast:
+def reduced(precision: str, device: str) -> AbstractContextManager[object]:
     """The context in which losses are computed; with "fp32" it changes nothing."""
     kind = torch.device(device).type
+    if kind == "cpu" and precision == "bf16" and mkl.available():
+        return mkl.Products()
     return torch.autocast(kind, HALF.get(precision, torch.bfloat16), enabled=precision in HALF)
 
 
