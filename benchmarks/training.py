@@ -229,7 +229,8 @@ def main() -> None:
         for kind in ("disco", "autoregressive") if options.size in (name, "all") else ():
             found = measure(size, kind, options.precision, options.seconds)
             print(
-                f"{name} {kind} {options.precision}: {found.words:,.0f} target words/s, {found.operations / 1e9:.0f} GFLOP/s, "
+                f"{name} {kind} {options.precision}: {found.words:,.0f} target words/s, "
+                f"{found.operations / 1e9:.0f} GFLOP/s, "
                 f"{found.share:.0%} of the sgemm of {SQUARE} ({found.best / 1e9:.0f} GFLOP/s); "
                 f"wanted {size.wanted:.0%}; batches of {size.tokens:,} tokens, {options.threads} thread(s)",
                 flush=True,

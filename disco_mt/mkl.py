@@ -80,10 +80,13 @@ class _Linear(torch.autograd.Function):
 
 
 def product(left: Tensor, right: Tensor, out: Tensor, add: bool = False) -> Tensor:
-    """left @ right into `out`, or added to it. left, right: bfloat16, each dense or the transpose of a dense one;
-    out: float32 and dense."""
+    """left @ right into `out`, or added to it.
+
+    left, right: bfloat16, each dense or the transpose of a dense one; out: float32 and dense.
+    """
     gemm = _gemm()
-    assert gemm is not None and out.is_contiguous()
+    assert gemm is not None
+    assert out.is_contiguous()
     (rows, inner), columns = left.shape, right.shape[1]
     if not out.numel() or not inner:
         return out if add else out.zero_()

@@ -110,4 +110,6 @@ def _add_product(left: Tensor, right: Tensor, total: Tensor) -> Tensor:
     """total += left @ right."""
     if left.dtype == total.dtype:
         return total.addmm_(left, right)
-    return mkl.product(left, right, total, add=True) if mkl.Products.active else total.add_(torch.mm(left, right))
+    if mkl.Products.active:
+        return mkl.product(left, right, total, add=True)
+    return total.add_(torch.mm(left, right))

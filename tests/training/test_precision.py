@@ -49,10 +49,6 @@ class Types(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def by_mkl(kind: str) -> bool:
-    return kind == "bf16" and mkl.available()
-
-
 def batch(tmp_path: Path) -> Batch:
     from disco_mt.data.batches import collate, plan_epoch
 
@@ -69,7 +65,10 @@ def losses(tmp_path: Path, kind: str) -> tuple[Losses, dict[str, torch.Tensor]]:
 
 
 @pytest.mark.parametrize("kind", HALVES)
-def test_near_float32_and_float32_where_it_must_be(tmp_path: Path, kind: str) -> None:
+def test_near_float32_and_float32_where_it_must_be(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mkl, "available", lambda: False)  # as on a GPU
     exact, exact_gradients = losses(tmp_path, "fp32")
     with Types() as types:
         found, gradients = losses(tmp_path, kind)
@@ -80,10 +79,40 @@ def test_near_float32_and_float32_where_it_must_be(tmp_path: Path, kind: str) ->
         distance = (gradient - exact_gradients[name]).norm() / exact_gradients[name].norm()
         assert distance < 0.05, name
     half = precision.HALF[kind]
-    assert half in types.seen["addmm"] if not by_mkl(kind) else "addmm" not in types.seen  # torch does not see MKL's
+    assert half in types.seen["addmm"]
     for name in ("native_layer_norm", "_log_softmax", "exp_", "native_layer_norm_backward"):
         assert types.seen[name] == {torch.float32}, name
     assert (half in types.seen["mm"]) is True
+
+
+@pytest.mark.skipif(not mkl.available(), reason="this torch has no MKL")
+def test_products_by_mkl_round_their_factors_only(tmp_path: Path) -> None:
+    exact, exact_gradients = losses(tmp_path, "fp32")
+    with Types() as types:
+        found, gradients = losses(tmp_path, "bf16")
+    assert "addmm" not in types.seen  # torch does not know of them
+    assert types.seen["_scaled_dot_product_flash_attention_for_cpu"] == {torch.float32}
+    assert found.total.item() == pytest.approx(exact.total.item(), rel=1e-3)
+    assert found.total.item() != exact.total.item()
+    for name, gradient in gradients.items():
+        distance = (gradient - exact_gradients[name]).norm() / exact_gradients[name].norm()
+        assert distance < 0.02, name
+
+
+@pytest.mark.skipif(not mkl.available(), reason="this torch has no MKL")
+@pytest.mark.parametrize("transposed", [(False, False), (False, True), (True, False), (True, True)])
+def test_mkl_multiplies_exactly_what_it_is_given(transposed: tuple[bool, bool]) -> None:
+    random = torch.Generator().manual_seed(1)
+    shapes = (5, 7), (7, 3)
+    left, right = (
+        torch.randint(-9, 9, shape[::-1] if turned else shape, generator=random).bfloat16()
+        for shape, turned in zip(shapes, transposed, strict=True)
+    )
+    left, right = left.T if transposed[0] else left, right.T if transposed[1] else right
+    wanted = left.float() @ right.float()
+    assert torch.equal(mkl.product(left, right, torch.full((5, 3), 4.0)), wanted)
+    assert torch.equal(mkl.product(left, right, torch.full((5, 3), 4.0), add=True), wanted + 4)
+    assert torch.equal(mkl.product(left[:, :0], right[:0], torch.ones(5, 3)), torch.zeros(5, 3))
 
 
 @pytest.mark.parametrize("kind", HALVES)
