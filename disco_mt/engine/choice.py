@@ -155,7 +155,7 @@ def make_runtime(model: DisCo, precision: str, threads: int) -> Runtime:
     from disco_mt.engine.onnx_runtime import OnnxRuntime
 
     torch.set_num_threads(1)
-    runtime = OnnxRuntime(model, precision)
+    runtime = OnnxRuntime(model, precision, threads)
     return runtime if threads == 1 else SplitRuntime(runtime, threads)
 
 

@@ -26,7 +26,7 @@ class Draft:
     log_probs: Tensor  # (S, K, tgt)
     visible: Tensor  # (S, K, tgt, tgt) bool, empty where no word is predicted
     changed: Tensor  # (S, K, tgt) bool: other than one pass ago
-    keys: Tensor  # (2 * layers, S * K, tgt, width) of the tokens, those in `changed` being out of date
+    keys: Tensor  # (2 * layers, S * K, heads, tgt, size) of the tokens, out of date where `changed`
     source: Source
     rows: Tensor  # (S,) decoder rows computed
     projected: Tensor  # (S,) tokens whose keys were projected
@@ -42,10 +42,10 @@ class Draft:
         means = (self.log_probs * self.words).sum(dim=2) / self.lengths
         return means.masked_fill_(~self.alive, -torch.inf)
 
-    @property
-    def flat_keys(self) -> Tensor:
-        """The keys of all places in one row. (2 * layers, S * K * tgt, width)."""
-        return self.keys.view(len(self.keys), -1, self.keys.shape[-1])
+    def anchors(self) -> Tensor:
+        """Keys and values of each candidate's EOS. (2 * layers, S * K, width)."""
+        candidates, places = self.eos.flatten(0, 1).nonzero(as_tuple=True)
+        return self.keys[:, candidates, :, places].movedim(1, 0).flatten(2)
 
     def keep(self, chosen: Tensor) -> Draft:
         """The chosen sentences (mask), as narrow as their longest candidate."""
@@ -53,7 +53,7 @@ class Draft:
         kept: dict[str, Any] = {name: getattr(self, name)[chosen] for name in _BY_SENTENCE}
         kept |= {name: getattr(self, name)[chosen, :, :width] for name in _BY_PLACE}
         visible = self.visible[chosen, :, :width, :width]
-        keys = self.keys[:, chosen.repeat_interleave(self.beam), :width].contiguous()
+        keys = self.keys[:, chosen.repeat_interleave(self.beam), :, :width].contiguous()
         return replace(self, **kept, visible=visible, keys=keys, source=self.source.keep(chosen))
 
     def join(self, other: Draft) -> Draft:

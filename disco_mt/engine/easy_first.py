@@ -151,9 +151,9 @@ class _Run:
         lengths = self.schedule.lengths(source.length_log_probs, self.beam, self.runtime.longest_target)
         draft = replace(self._blank(places, lengths, source), entries=entries)
         self._put_keys(draft, draft.eos)
-        anchors = draft.flat_keys[:, draft.eos.flatten()]
         chosen = draft.words.nonzero(as_tuple=True)
-        best = self.runtime.first_pass(_rows(chosen, draft), anchors, source)
+        hidden = self.runtime.first_pass(_rows(chosen, draft), draft.anchors(), source)
+        best = self.runtime.best_words(hidden, entries)
         draft.tokens[chosen], draft.log_probs[chosen] = best.ids, best.log_probs
         flat = [each.flatten(0, 1) for each in (draft.log_probs, draft.words, draft.eos)]
         visible = self.order(*flat).view(*draft.words.shape, -1) & draft.words[..., None]
@@ -164,7 +164,8 @@ class _Run:
         spots = torch.arange(int(lengths.max()) + 1)
         words, eos = spots < lengths[..., None], spots == lengths[..., None]
         tokens = torch.full(words.shape, MASK).masked_fill_(eos, EOS).masked_fill_(~words & ~eos, PAD)
-        keys = source.keys.new_zeros(len(source.keys), lengths.numel(), len(spots), source.keys.shape[-1])
+        layers, _, heads, _, size = source.keys.shape
+        keys = source.keys.new_zeros(layers, lengths.numel(), heads, len(spots), size)
         total = lengths.sum(dim=1)
         return Draft(
             *(torch.tensor(places), torch.ones(len(places), dtype=torch.long), lengths),
@@ -186,7 +187,8 @@ class _Run:
         tokens, log_probs = draft.tokens.clone(), draft.log_probs.clone()
         if len(chosen[0]):
             rows, visible = _rows(chosen, draft), draft.visible[chosen]
-            best = self.runtime.predict(rows, visible, draft.keys, draft.source)
+            hidden = self.runtime.later_pass(rows, visible, draft.keys, draft.source)
+            best = self.runtime.best_words(hidden, draft.entries)
             tokens[chosen], log_probs[chosen] = best.ids, best.log_probs
         steps = draft.steps + 1
         refined = replace(
@@ -202,9 +204,8 @@ class _Run:
 
     def _put_keys(self, draft: Draft, where: Tensor) -> None:
         """Keys and values of the tokens there. where: (S, K, tgt) bool."""
-        spots = where.flatten().nonzero()[:, 0]
-        tokens, places = draft.tokens.flatten()[spots], spots % where.shape[2]
-        self.runtime.put_keys(tokens, places, draft.flat_keys, spots)
+        candidates, places = where.flatten(0, 1).nonzero(as_tuple=True)
+        self.runtime.put_keys(draft.tokens[where], candidates, places, draft.keys)
 
     def leave(self, draft: Draft) -> tuple[Draft | None, list[Finished]]:
         """Part the sentences that are finished from the others."""
@@ -220,7 +221,7 @@ class _Run:
 
 def _rows(chosen: tuple[Tensor, ...], draft: Draft) -> Rows:
     sentences, candidates, places = chosen
-    return Rows(places, sentences * draft.beam + candidates, sentences, draft.entries)
+    return Rows(places, sentences * draft.beam + candidates, sentences)
 
 
 def _finished(draft: Draft, s: int, scores: Tensor, winners: Tensor) -> Finished:

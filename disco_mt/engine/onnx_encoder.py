@@ -13,7 +13,7 @@ from disco_mt.special import PAD
 def encoder_graph(weights: PackedDisCo, graph: Graph) -> bytes:
     """source (batch, src), ids with EOS, <pad> behind it -> what the decoder needs of it:
 
-    source_keys (2 * layers, batch, src, width): keys, values of layer 1, keys, values of layer 2 ...;
+    source_keys (2 * layers, batch, heads, src, size): keys, values of layer 1, those of layer 2 ...;
     source_visible (batch, src): no padding; length_log_probs (batch, classes): a class is words + EOS.
     """
     width, classes = weights.config.width, len(weights.lengths)
@@ -29,7 +29,8 @@ def encoder_graph(weights: PackedDisCo, graph: Graph) -> bytes:
         x = graph.leave(x, graph.product(mixed, block.out.weight), block.out.bias, block.norm)
         x = graph.feed_forward(x, layer.feed_forward)
     memory = graph.op("Reshape", graph.last(x, weights.encoder_norm), shape)
-    keys_shape = (2 * weights.layers, "batch", "src", width)
+    heads = weights.config.decoder.heads
+    keys_shape = (2 * weights.layers, "batch", heads, "src", width // heads)
     graph.output("source_keys", _source_keys(weights, graph, memory, source), "float", keys_shape)
     graph.output("source_visible", real, "bool", ("batch", "src"))
     graph.output("length_log_probs", _lengths(weights, graph, memory), "float", ("batch", classes))
@@ -63,19 +64,18 @@ def _self_attention(graph: Graph, projected: str, shape: str, bias: str) -> str:
 
 
 def _source_keys(weights: PackedDisCo, graph: Graph, memory: str, source: str) -> str:
-    """(batch, slot + src, width) -> (2 * layers, batch, src, width)."""
-    width = weights.config.width
+    """(batch, slot + src, width) -> (2 * layers, batch, heads, src, size)."""
+    width, heads = weights.config.width, weights.config.decoder.heads
     words = graph.op("Reshape", graph.cut(memory, 1, 1 << 40, 1), graph.integers(-1, width))
-    projected = graph.op(
-        "Add",
-        graph.product(words, weights.source_keys.weight, rows="words"),
-        graph.constant(weights.source_keys.bias),
-    )
+    projected = graph.product(words, weights.source_keys, rows="words")
     size = graph.op(
-        "Concat", graph.op("Shape", source), graph.integers(2 * weights.layers, width), attributes={"axis": 0}
+        "Concat",
+        graph.op("Shape", source),
+        graph.integers(2 * weights.layers, heads, width // heads),
+        attributes={"axis": 0},
     )
     split = graph.op("Reshape", projected, size)
-    return graph.op("Transpose", split, attributes={"perm": [2, 0, 1, 3]})
+    return graph.op("Transpose", split, attributes={"perm": [2, 0, 3, 1, 4]})
 
 
 def _lengths(weights: PackedDisCo, graph: Graph, memory: str) -> str:

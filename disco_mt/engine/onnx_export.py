@@ -27,7 +27,7 @@ from disco_mt.models.disco import DisCo
 from disco_mt.special import EOS, NUM_SPECIAL, PAD
 from disco_mt.text.pair import TextPair
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
 _TOLERANCE = 1e-3
 
@@ -59,18 +59,21 @@ def decoder_graph(weights: PackedDisCo, graph: Graph) -> bytes:
     width, layers = weights.config.width, weights.layers
     tokens = graph.input("tokens", "int64", ("batch", "tgt"))
     visible = graph.input("visible", "bool", ("batch", "tgt", "tgt"))
-    source_keys = graph.input("source_keys", "float", (2 * layers, "batch", "src", width))
+    heads = weights.config.decoder.heads
+    source_keys = graph.input("source_keys", "float", (2 * layers, "batch", heads, "src", width // heads))
     source_visible = graph.input("source_visible", "bool", ("batch", "src"))
     biases = (
         graph.op("Unsqueeze", _bias(graph, visible), graph.integers(1)),  # (batch, 1, tgt, tgt)
         graph.op("Unsqueeze", _bias(graph, source_visible), graph.integers(1, 2)),  # (batch, 1, 1, src)
     )
     embedded, h = _vectors(weights, graph, tokens)
-    keys = graph.linear(graph.op("Reshape", embedded, graph.integers(-1, width)), weights.target_keys)
+    keys = graph.product(graph.op("Reshape", embedded, graph.integers(-1, width)), weights.target_keys)
     shape = graph.op("Shape", embedded)
     for number, layer in enumerate(weights.decoder):
         own = tuple(
-            graph.op("Reshape", graph.cut(keys, place * width, (place + 1) * width, 1), shape)
+            graph.split(
+                graph.op("Reshape", graph.cut(keys, place * width, (place + 1) * width, 1), shape), heads
+            )
             for place in (2 * number, 2 * number + 1)
         )
         theirs = tuple(
@@ -103,8 +106,7 @@ def _layer(
     """One decoder layer. sights: (keys, values, bias) of the target and of the source."""
     for block, sight in zip((layer.attention, layer.cross), sights, strict=True):
         query = graph.op("Reshape", graph.query(h, block), shape)
-        query, key, value = (graph.split(x, graph.config.decoder.heads) for x in (query, *sight[:2]))
-        mixed = graph.attend(query, key, value, sight[2])
+        mixed = graph.attend(graph.split(query, graph.config.decoder.heads), *sight)
         h = graph.leave(h, graph.product(mixed, block.out.weight), block.out.bias, block.norm)
     return graph.feed_forward(h, layer.feed_forward)
 

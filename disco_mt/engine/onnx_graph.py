@@ -163,21 +163,22 @@ class Graph:
         return self.linear(self.enter(x, block.norm), block.query)
 
     def split(self, x: str, heads: int) -> str:
-        """(groups, length, width) -> (groups, length, heads, size)."""
-        return self.op("Reshape", x, self.integers(0, 0, heads, self.config.width // heads))
+        """(groups, length, width) -> (groups, heads, length, size)."""
+        return self.swapped(self.op("Reshape", x, self.integers(0, 0, heads, self.config.width // heads)))
+
+    def swapped(self, x: str) -> str:
+        """(groups, length, heads, size) -> (groups, heads, length, size), or back."""
+        return self.op("Transpose", x, attributes={"perm": [0, 2, 1, 3]})
 
     def attend(self, query: str, key: str, value: str, bias: str) -> str:
-        """Attention; queries are scaled. query: (groups, rows, heads, size); key, value: the same of keys.
+        """Attention; queries are scaled. query: (groups, heads, rows, size); key, value: the same of keys.
 
         bias: (groups, 1, rows or 1, keys), 0 where visible and very low elsewhere. -> (groups * rows, width).
         """
-        query, key, value = (
-            self.op("Transpose", x, attributes={"perm": order})
-            for x, order in ((query, [0, 2, 1, 3]), (key, [0, 2, 3, 1]), (value, [0, 2, 1, 3]))
-        )
-        scores = self.op("Add", self.op("MatMul", query, key), bias)
+        turned = self.op("Transpose", key, attributes={"perm": [0, 1, 3, 2]})  # part of the product when run
+        scores = self.op("Add", self.op("MatMul", query, turned), bias)
         weights = self.op("Softmax", scores, attributes={"axis": -1})
-        mixed = self.op("Transpose", self.op("MatMul", weights, value), attributes={"perm": [0, 2, 1, 3]})
+        mixed = self.swapped(self.op("MatMul", weights, value))
         return self.op("Reshape", mixed, self.integers(-1, self.config.width))
 
     def cut(self, x: str, start: int, end: int, axis: int) -> str:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import Tensor
 
-from disco_mt.engine.best_words import Blocks
+from disco_mt.engine.best_words import Cut
 from disco_mt.engine.onnx_graph import Graph
 from disco_mt.engine.packed import AttentionWeights, PackedDisCo
+from disco_mt.special import NUM_SPECIAL
 
 
 def keys_graph(weights: PackedDisCo, graph: Graph) -> bytes:
-    """vectors (n, width) -> keys and values of all layers side by side, (n, 2 * layers * width)."""
-    vectors, linear = graph.input("vectors", "float", ("n", weights.config.width)), weights.target_keys
-    graph.output("keys", graph.linear(vectors, linear), "float", ("n", len(linear.bias)))
+    """vectors (n, width) -> keys and values of all layers side by side, (n, 2 * layers * width).
+
+    In int8 they are in units of `scale` (n, 1).
+    """
+    vectors, matrix = graph.input("vectors", "float", ("n", weights.config.width)), weights.target_keys
+    shape = "n", matrix.shape[1]
+    if graph.precision == "fp32":
+        graph.output("keys", graph.product(vectors, matrix), "float", shape)
+        return graph.model()
+    whole, scale = graph.rounded(vectors)
+    graph.output("keys", graph.integer_product(whole, matrix), "float", shape)
+    graph.output("scale", scale, "float", ("n", 1))
     return graph.model()
 
 
@@ -35,9 +47,10 @@ def first_graph(weights: PackedDisCo, graph: Graph) -> bytes:
 
 def refinement_graph(weights: PackedDisCo, graph: Graph, first_queries: Tensor) -> bytes:
     """A later pass: rows with their own visible words."""
-    width, layers, split = weights.config.width, weights.layers, _split(graph)
+    width, layers, (heads, size) = weights.config.width, weights.layers, _split(graph)
     places = graph.input("places", "int64", ("rows",))
-    keys = [graph.input(f"keys_{n}", "float", ("candidates", "tgt", *split)) for n in range(2 * layers)]
+    names = (f"keys_{number}" for number in range(2 * layers))
+    keys = [graph.input(name, "float", ("candidates", heads, "tgt", size)) for name in names]
     bias = graph.input("bias", "float", ("candidates", 1, "widest", "tgt"))
     spread, back = (
         graph.input(name, "int64", (size,)) for name, size in (("spread", "padded"), ("back", "rows"))
@@ -61,9 +74,9 @@ class _CrossInputs:
     """Attention to the source: its inputs, and its block in each layer."""
 
     def __init__(self, graph: Graph, layers: int) -> None:
-        self.graph, split = graph, _split(graph)
+        self.graph, (heads, size) = graph, _split(graph)
         names = (f"source_keys_{number}" for number in range(2 * layers))
-        self.keys = [graph.input(name, "float", ("sentences", "src", *split)) for name in names]
+        self.keys = [graph.input(name, "float", ("sentences", heads, "src", size)) for name in names]
         self.bias = graph.input("source_bias", "float", ("sentences", 1, 1, "src"))
         self.layout = (
             graph.input("source_spread", "int64", ("source_padded",)),
@@ -83,7 +96,7 @@ def _grouped(graph: Graph, query: str, pair: tuple[str, str], bias: str, layout:
     """Flat queries to their groups' keys and values: laid out (groups.py), attended, laid flat again."""
     spread, back, shape = layout
     laid = graph.op("Reshape", graph.op("Gather", query, spread), shape)  # (groups, widest, heads, size)
-    return graph.op("Gather", graph.attend(laid, *pair, bias), back)
+    return graph.op("Gather", graph.attend(graph.swapped(laid), *pair, bias), back)
 
 
 def _split(graph: Graph) -> tuple[int, int]:
@@ -92,10 +105,11 @@ def _split(graph: Graph) -> tuple[int, int]:
     return heads, graph.config.width // heads
 
 
-def output_graph(weights: PackedDisCo, graph: Graph, blocks: Blocks) -> bytes:
+def output_graph(weights: PackedDisCo, graph: Graph, cuts: Sequence[Cut]) -> bytes:
     """hidden (rows, width) -> what best_words.py needs of the logits, which are never whole.
 
-    tops (rows, parts): the largest logit of each part; sums, marks (rows, blocks): sum of exp(logit - mark).
+    cuts: the blocks of this graph. tops (rows, parts): the largest logit of each part of words;
+    sums, marks (rows, blocks): sum of exp(logit - mark).
     In int8 tops and marks are in units of `scale` (rows, 1).
     """
     hidden = graph.input("hidden", "float", ("rows", weights.config.width))
@@ -103,7 +117,7 @@ def output_graph(weights: PackedDisCo, graph: Graph, blocks: Blocks) -> bytes:
     tops: list[str] = []
     marks: list[str] = []
     sums: list[str] = []
-    for start, end, part in blocks.cuts:
+    for start, end, part in cuts:
         matrix = weights.output[:, start:end].contiguous()
         logits = graph.integer_product(whole, matrix) if scale else graph.product(hidden, matrix)
         folded = graph.op("Reshape", logits, graph.integers(0, part, -1))
@@ -112,13 +126,11 @@ def output_graph(weights: PackedDisCo, graph: Graph, blocks: Blocks) -> bytes:
         apart = graph.op("Sub", logits, mark)
         apart = graph.op("Mul", apart, scale) if scale else apart
         total = graph.op("ReduceSum", graph.op("Exp", apart), graph.integers(1), attributes={"keepdims": 1})
-        for values, value in ((tops, top), (marks, mark), (sums, total)):
-            values.append(value)
-    for name, values in (
-        ("tops", tops[1:]),
-        ("marks", marks),
-        ("sums", sums),
-    ):  # the first are special tokens
+        if start >= NUM_SPECIAL:
+            tops.append(top)
+        marks.append(mark)
+        sums.append(total)
+    for name, values in (("tops", tops), ("marks", marks), ("sums", sums)):
         joined = graph.op("Concat", *values, attributes={"axis": 1})
         graph.output(name, joined, "float", ("rows", f"{name}_number"))
     if scale:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import onnxruntime
@@ -14,8 +16,8 @@ from disco_mt.engine.onnx_encoder import encoder_graph
 from disco_mt.engine.onnx_graph import LOW, Graph
 from disco_mt.engine.onnx_passes import first_graph, keys_graph, output_graph, refinement_graph
 from disco_mt.engine.packed import pack
-from disco_mt.engine.runtime import Rows, Source
-from disco_mt.engine.torch_runtime import TorchRuntime
+from disco_mt.engine.runtime import Rows, Source, one_after_another
+from disco_mt.engine.torch_runtime import TorchRuntime, place_keys
 from disco_mt.machine import exact_int8_levels
 from disco_mt.models.base import BestWords
 from disco_mt.models.disco import DisCo
@@ -26,7 +28,8 @@ _ROWS = 128  # rows whose logits are held at a time
 class OnnxRuntime:
     """Flat rows through ONNX graphs."""
 
-    def __init__(self, model: DisCo, precision: str) -> None:
+    def __init__(self, model: DisCo, precision: str, shares: int = 1) -> None:
+        """shares: of the vocabulary, which threads can take at the same time; as many read the source."""
         weights, levels = pack(model), exact_int8_levels()
         self.dtype, self.longest_target = torch.float32, model.config.longest_target
         self.words, self.positions = weights.words, weights.positions
@@ -35,49 +38,46 @@ class OnnxRuntime:
         def graph() -> Graph:
             return Graph(model.config, precision, levels)
 
-        self.encoder = _session(encoder_graph(weights, graph()))
+        self.encoder = _session(encoder_graph(weights, graph()), shares)
         self.keys = _session(keys_graph(weights, graph()))
         self.first = _session(first_graph(weights, graph()))
         queries = TorchRuntime(model).first_queries
         self.refinement = _session(refinement_graph(weights, graph(), queries))
         self.blocks, self.table = Blocks(model.config.target_vocabulary), model.output.weight.detach()
-        self.output = _session(output_graph(weights, graph(), self.blocks))
+        cuts = self.blocks.shares(shares)
+        self.outputs = [_session(output_graph(weights, graph(), share)) for share in cuts]
 
     def encode(self, source: Tensor) -> Source:
         """See Runtime."""
         keys, visible, log_probs = _run(self.encoder, {"source": source})
         return Source(keys, visible, log_probs)
 
-    def put_keys(self, tokens: Tensor, places: Tensor, into: Tensor, spots: Tensor) -> None:
+    def put_keys(self, tokens: Tensor, candidates: Tensor, places: Tensor, into: Tensor) -> None:
         """See Runtime."""
-        (keys,) = _run(self.keys, {"vectors": self.words[tokens] + self.positions[places]})
-        into.index_copy_(1, spots, keys.view(len(tokens), len(into), -1).transpose(0, 1))
+        keys, *scale = _run(self.keys, {"vectors": self.words[tokens] + self.positions[places]})
+        place_keys(keys, scale[0] if scale else None, candidates, places, into)
 
-    def first_pass(self, rows: Rows, anchors: Tensor, source: Source) -> BestWords:
+    def first_pass(self, rows: Rows, anchors: Tensor, source: Source) -> Tensor:
         """See Runtime."""
         given = {"places": rows.places, "candidates": rows.candidates, **_numbered("anchor", anchors[1::2])}
-        return self._best(_run(self.first, given | self._cross(rows, source))[0], rows)
+        return _run(self.first, given | self._cross(rows, source))[0]
 
-    def predict(self, rows: Rows, visible: Tensor, keys: Tensor, source: Source) -> BestWords:
+    def later_pass(self, rows: Rows, visible: Tensor, keys: Tensor, source: Source) -> Tensor:
         """See Runtime."""
         groups = Groups.of(rows.candidates, keys.shape[1])
         given = {
             "places": rows.places,
-            **_numbered("keys", self._split(keys)),
+            **_numbered("keys", keys),
             "bias": groups.padded(_bias(visible))[:, None],
             **self._layout(groups, len(rows.places), ""),
         }
-        return self._best(_run(self.refinement, given | self._cross(rows, source))[0], rows)
+        return _run(self.refinement, given | self._cross(rows, source))[0]
 
     def _cross(self, rows: Rows, source: Source) -> dict[str, Tensor]:
         groups = Groups.of(rows.sentences, len(source.visible))
         layout = self._layout(groups, len(rows.places), "source_")
         bias = _bias(source.visible)[:, None, None]
-        keys = _numbered("source_keys", self._split(source.keys))
-        return {**keys, "source_bias": bias, **layout}
-
-    def _split(self, keys: Tensor) -> Tensor:
-        return keys.view(*keys.shape[:-1], self.heads, self.size)
+        return {**_numbered("source_keys", source.keys), "source_bias": bias, **layout}
 
     def _layout(self, groups: Groups, rows: int, prefix: str) -> dict[str, Tensor]:
         same = torch.arange(rows)
@@ -87,21 +87,29 @@ class OnnxRuntime:
             f"{prefix}shape": torch.tensor([groups.number, groups.widest, self.heads, self.size]),
         }
 
-    def _best(self, hidden: Tensor, rows: Rows) -> BestWords:
-        if rows.entries is not None:  # so few that float32 costs nothing
-            return best_among(hidden, self.table, rows.entries)
-        parts = [self._best_of(chunk) for chunk in torch.split(hidden, _ROWS)]
+    def best_words(
+        self, hidden: Tensor, entries: Tensor | None, together: Callable[..., list[Any]] = one_after_another
+    ) -> BestWords:
+        """See Runtime."""
+        if entries is not None:  # so few that float32 costs nothing
+            return best_among(hidden, self.table, entries)
+        parts = [self._best(chunk, together) for chunk in torch.split(hidden, _ROWS)]
         return BestWords(torch.cat([ids for ids, _ in parts]), torch.cat([logs for _, logs in parts]))
 
-    def _best_of(self, hidden: Tensor) -> BestWords:
-        tops, marks, sums, *scale = _run(self.output, {"hidden": hidden})
-        return self.blocks.best(hidden, self.table, [tops, marks, sums], scale[0] if scale else None)
+    def _best(self, hidden: Tensor, together: Callable[..., list[Any]]) -> BestWords:
+        """Each share of the vocabulary is reduced by itself: what a thread reads, no other does."""
+        given = {"hidden": hidden}
+        reduced = together([partial(_run, output, given) for output in self.outputs])
+        tops, marks, sums, *scale = (list(parts) for parts in zip(*reduced, strict=True))
+        whole = torch.cat(marks, dim=1), torch.cat(sums, dim=1)
+        return self.blocks.best(hidden, self.table, tops, *whole, scale[0][0] if scale else None)
 
 
-def _session(graph: bytes) -> Any:
-    """One thread: who wants more gives each its rows (split.py)."""
+def _session(graph: bytes, threads: int = 1) -> Any:
+    """One thread unless there is nothing to share out: rows are (split.py), the vocabulary is."""
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
+    options.intra_op_num_threads = threads
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # others have work to do
     options.log_severity_level = 3
     options.add_session_config_entry("session.set_denormal_as_zero", "1")
     slower = ["BiasGeluFusion"]  # than the two operators that it makes one of

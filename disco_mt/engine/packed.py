@@ -2,6 +2,9 @@
 
 A matrix is (in, out) and contiguous; queries come out scaled, ready for the softmax. Keys and values are
 contextless, so those of all decoder layers come from one product; those of the source do, too.
+
+They need no bias. That of the keys adds the same to all scores of a query, which the softmax undoes; that of
+the values comes through any mixture as it is, and is part of the bias of the product after it.
 """
 
 from __future__ import annotations
@@ -72,10 +75,10 @@ class PackedDisCo:
     lengths: Tensor  # (classes, width); row 0 is the slot in front of the source
     encoder: tuple[EncoderLayerWeights, ...]
     encoder_norm: Norm | None  # of pre-norm stacks
-    source_keys: Linear  # (width, 2 * layers * width): keys and values of the source, layer by layer
+    source_keys: Tensor  # (width, 2 * layers * width): keys and values of the source, layer by layer
     words: Tensor  # (vocabulary, width)
     positions: Tensor  # (longest, width)
-    target_keys: Linear  # (width, 2 * layers * width): contextless keys and values, layer by layer
+    target_keys: Tensor  # (width, 2 * layers * width): contextless keys and values, layer by layer
     decoder: tuple[DecoderLayerWeights, ...]
     decoder_norm: Norm | None
     output: Tensor  # (width, vocabulary)
@@ -99,10 +102,10 @@ def pack(model: DisCo) -> PackedDisCo:
         lengths=encoder.length.weight.detach(),
         encoder=tuple(_encoder_layer(layer) for layer in encoder.layers if isinstance(layer, EncoderLayer)),
         encoder_norm=_last_norm(encoder.norm),
-        source_keys=_linear(*(layer.cross_attention.key_value for layer in layers)),
+        source_keys=_linear(*(layer.cross_attention.key_value for layer in layers)).weight,
         words=model.words.weight.detach(),
         positions=model.positions.weight.detach(),
-        target_keys=_linear(*(layer.self_attention.key_value for layer in layers)),
+        target_keys=_linear(*(layer.self_attention.key_value for layer in layers)).weight,
         decoder=tuple(_decoder_layer(layer) for layer in layers),
         decoder_norm=_last_norm(model.norm),
         output=model.output.weight.detach().T.contiguous(),
@@ -124,7 +127,9 @@ def _last_norm(norm: nn.Module) -> Norm | None:
 
 
 def _attention(block: Attention, frame: Residual) -> AttentionWeights:
-    return AttentionWeights(_scaled(_linear(block.query), block), _linear(block.out), _norm(frame))
+    out, (_, of_values) = _linear(block.out), block.key_value.bias.detach().chunk(2)
+    out = Linear(out.weight, out.bias + of_values @ out.weight)
+    return AttentionWeights(_scaled(_linear(block.query), block), out, _norm(frame))
 
 
 def _scaled(linear: Linear, block: Attention) -> Linear:

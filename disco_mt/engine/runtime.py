@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +17,7 @@ from disco_mt.models.base import BestWords
 class Source:
     """Encoded sentences: computed once, shared by all length candidates."""
 
-    keys: Tensor  # (2 * layers, sentences, src, width): keys, values of layer 1, keys, values of layer 2 ...
+    keys: Tensor  # (2 * layers, sentences, heads, src, size): keys, values of layer 1, those of layer 2 ...
     visible: Tensor  # (sentences, src) bool
     length_log_probs: Tensor  # (sentences, classes)
 
@@ -25,7 +26,7 @@ class Source:
         visible = self.visible[chosen]
         width = int(visible.sum(dim=1).max()) if len(visible) else 0
         return Source(
-            self.keys[:, chosen, :width].contiguous(), visible[:, :width], self.length_log_probs[chosen]
+            self.keys[:, chosen, :, :width].contiguous(), visible[:, :width], self.length_log_probs[chosen]
         )
 
     def join(self, other: Source) -> Source:
@@ -54,7 +55,14 @@ class Rows:
     places: Tensor  # (rows,) position in the target
     candidates: Tensor  # (rows,) whose words a row sees
     sentences: Tensor  # (rows,) whose source it sees
-    entries: Tensor | None = None  # (n,) vocabulary ids to choose from; None: all words
+
+
+T = TypeVar("T")
+
+
+def one_after_another(jobs: Sequence[Callable[[], T]]) -> list[T]:
+    """Their results. What does the jobs may also do them at the same time (split.py)."""
+    return [job() for job in jobs]
 
 
 class Runtime(Protocol):
@@ -67,23 +75,34 @@ class Runtime(Protocol):
         """source: (sentences, src), EOS at the end of each."""
         ...
 
-    def put_keys(self, tokens: Tensor, places: Tensor, into: Tensor, spots: Tensor) -> None:
-        """Contextless keys and values of tokens (n,) at positions `places` (n,), in all layers.
+    def put_keys(self, tokens: Tensor, candidates: Tensor, places: Tensor, into: Tensor) -> None:
+        """Put contextless keys and values of tokens (n,), in all layers, where they belong.
 
-        They are put where `spots` (n,) says. into: (2 * layers, all spots, width).
+        They are those of candidates (n,) at positions `places` (n,).
+        into: (2 * layers, candidates, heads, tgt, size).
         """
         ...
 
-    def first_pass(self, rows: Rows, anchors: Tensor, source: Source) -> BestWords:
-        """Predictions from EOS alone. anchors: (2 * layers, candidates, width), keys and values of each EOS.
+    def first_pass(self, rows: Rows, anchors: Tensor, source: Source) -> Tensor:
+        """Hidden states, (rows, width), of rows that see EOS alone.
 
-        Who sees one token gives it all attention: there are no queries and no scores.
+        anchors: (2 * layers, candidates, width), keys and values of each EOS. Who sees one token gives it all
+        attention: there are no queries and no scores.
         """
         ...
 
-    def predict(self, rows: Rows, visible: Tensor, keys: Tensor, source: Source) -> BestWords:
-        """Predictions from what each row sees.
+    def later_pass(self, rows: Rows, visible: Tensor, keys: Tensor, source: Source) -> Tensor:
+        """Hidden states, (rows, width), from what each row sees.
 
-        visible: (rows, tgt) bool; keys: (2 * layers, candidates, tgt, width).
+        visible: (rows, tgt) bool; keys: (2 * layers, candidates, heads, tgt, size).
+        """
+        ...
+
+    def best_words(
+        self, hidden: Tensor, entries: Tensor | None, together: Callable[..., list[Any]] = one_after_another
+    ) -> BestWords:
+        """The likeliest word of each hidden state, out of all or out of `entries` (n,) alone.
+
+        together: how jobs are done that do not depend on each other.
         """
         ...

@@ -1,7 +1,8 @@
-"""Several threads, each with its own rows.
+"""Several threads, each with its own rows, or its own part of the vocabulary.
 
-Rows do not depend on each other, so that a thread can take its share of them through all layers and the
-vocabulary. Threads meet once a pass; if they shared each product instead, they would meet a hundred times.
+Rows do not depend on each other, so that a thread can take its share of them through all layers. Threads meet
+before and after the vocabulary, whose large matrix each reads but a part of; if they shared every product,
+they would meet a hundred times.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from disco_mt.engine.runtime import Rows, Runtime, Source
+from disco_mt.engine.runtime import Rows, Runtime, Source, one_after_another
 from disco_mt.models.base import BestWords
 
 _FEWEST = 4  # rows that are worth a thread
@@ -32,45 +34,57 @@ class SplitRuntime:
         self.pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
 
     def encode(self, source: Tensor) -> Source:
-        """See Runtime. Its positions see each other: there is nothing to split."""
+        """See Runtime. Its positions see each other: there is nothing to split here."""
         return self.inner.encode(source)
 
-    def put_keys(self, tokens: Tensor, places: Tensor, into: Tensor, spots: Tensor) -> None:
+    def put_keys(self, tokens: Tensor, candidates: Tensor, places: Tensor, into: Tensor) -> None:
         """See Runtime."""
         self._each(
-            len(tokens), lambda part: self.inner.put_keys(tokens[part], places[part], into, spots[part])
+            len(tokens),
+            lambda part: self.inner.put_keys(tokens[part], candidates[part], places[part], into),
         )
 
-    def first_pass(self, rows: Rows, anchors: Tensor, source: Source) -> BestWords:
+    def first_pass(self, rows: Rows, anchors: Tensor, source: Source) -> Tensor:
         """See Runtime."""
 
-        def best(part: slice) -> BestWords:
+        def hidden(part: slice) -> Tensor:
             share = _Share(rows, part)
             return self.inner.first_pass(share.rows, anchors[:, share.candidates], share.of(source))
 
-        return _joined(self._each(len(rows.places), best))
+        return torch.cat(self._each(len(rows.places), hidden))
 
-    def predict(self, rows: Rows, visible: Tensor, keys: Tensor, source: Source) -> BestWords:
+    def later_pass(self, rows: Rows, visible: Tensor, keys: Tensor, source: Source) -> Tensor:
         """See Runtime."""
 
-        def best(part: slice) -> BestWords:
+        def hidden(part: slice) -> Tensor:
             share = _Share(rows, part)
-            return self.inner.predict(share.rows, visible[part], keys[:, share.candidates], share.of(source))
+            return self.inner.later_pass(
+                share.rows, visible[part], keys[:, share.candidates], share.of(source)
+            )
 
-        return _joined(self._each(len(rows.places), best))
+        return torch.cat(self._each(len(rows.places), hidden))
+
+    def best_words(
+        self, hidden: Tensor, entries: Tensor | None, together: Callable[..., list[Any]] = one_after_another
+    ) -> BestWords:
+        """See Runtime."""
+        return self.inner.best_words(hidden, entries, self._together)
 
     def _each(self, number: int, do: Callable[[slice], T]) -> list[T]:
         """Do it with equal parts of so many rows, at the same time."""
         parts = max(1, min(self.threads, number // _FEWEST))
         ends = [number * place // parts for place in range(parts + 1)]
+        return self._together([partial(do, slice(start, end)) for start, end in pairwise(ends)])
 
-        def alone(part: slice) -> T:
-            with torch.inference_mode():  # each thread has its own mode
-                return do(part)
+    def _together(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
+        """Their results; this thread does the first."""
+        others = [self.pool.submit(_inferring, job) for job in jobs[1:]]
+        return [jobs[0](), *(other.result() for other in others)]
 
-        slices = [slice(start, end) for start, end in pairwise(ends)]
-        others = [self.pool.submit(alone, part) for part in slices[1:]]
-        return [alone(slices[0]), *(other.result() for other in others)]
+
+def _inferring(job: Callable[[], T]) -> T:
+    with torch.inference_mode():  # each thread has its own mode
+        return job()
 
 
 class _Share:
@@ -95,9 +109,3 @@ class _Share:
 def _range(members: Tensor) -> slice:
     """From the first to the last of rising numbers."""
     return slice(int(members[0]), int(members[-1]) + 1)
-
-
-def _joined(parts: Sequence[BestWords]) -> BestWords:
-    if len(parts) == 1:
-        return parts[0]
-    return BestWords(torch.cat([each.ids for each in parts]), torch.cat([each.log_probs for each in parts]))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -9,7 +12,7 @@ from torch import Tensor
 from disco_mt.engine.best_words import OutputTable, best_among
 from disco_mt.engine.groups import Groups
 from disco_mt.engine.packed import AttentionWeights, FeedForwardWeights, Linear, Norm, pack
-from disco_mt.engine.runtime import Rows, Source
+from disco_mt.engine.runtime import Rows, Source, one_after_another
 from disco_mt.models.base import BestWords
 from disco_mt.models.disco import DisCo
 from disco_mt.models.layers import LayerNorm
@@ -47,15 +50,17 @@ class TorchRuntime:
             x = self._encoder_attention(x, layer.attention, mask)
             x = self._feed_forward(x, layer.feed_forward)
         x = _last(x, weights.encoder_norm)
-        keys = _linear(x[:, 1:], weights.source_keys)
-        return Source(self._by_layer(keys), real, _length_log_probs(x[:, 0], weights.lengths))
+        keys = x[:, 1:] @ weights.source_keys  # (sentences, src, 2 * layers * width)
+        heads = self.config.decoder.heads
+        keys = keys.view(*keys.shape[:2], 2 * weights.layers, heads, -1).permute(2, 0, 3, 1, 4).contiguous()
+        return Source(keys, real, _length_log_probs(x[:, 0], weights.lengths))
 
-    def put_keys(self, tokens: Tensor, places: Tensor, into: Tensor, spots: Tensor) -> None:
+    def put_keys(self, tokens: Tensor, candidates: Tensor, places: Tensor, into: Tensor) -> None:
         """See Runtime."""
         embedded = self.weights.words[tokens] + self.weights.positions[places]
-        into.index_copy_(1, spots, self._by_layer(_linear(embedded, self.weights.target_keys)))
+        place_keys(embedded @ self.weights.target_keys, None, candidates, places, into)
 
-    def first_pass(self, rows: Rows, anchors: Tensor, source: Source) -> BestWords:
+    def first_pass(self, rows: Rows, anchors: Tensor, source: Source) -> Tensor:
         """See Runtime."""
         h = self.weights.positions[rows.places]
         cross, mask = Groups.of(rows.sentences, len(source.visible)), _source_mask(source)
@@ -64,9 +69,9 @@ class TorchRuntime:
             h = self._leave(h, out[rows.candidates], layer.attention.norm)
             h = self._cross(h, layer.cross, source.keys[2 * number : 2 * number + 2], cross, mask)
             h = self._feed_forward(h, layer.feed_forward)
-        return self._best(h, rows)
+        return _last(h, self.weights.decoder_norm)
 
-    def predict(self, rows: Rows, visible: Tensor, keys: Tensor, source: Source) -> BestWords:
+    def later_pass(self, rows: Rows, visible: Tensor, keys: Tensor, source: Source) -> Tensor:
         """See Runtime."""
         h = self.weights.positions[rows.places]
         mine = Groups.of(rows.candidates, keys.shape[1])
@@ -81,13 +86,13 @@ class TorchRuntime:
             h = self._leave(h, _linear(self._attend(query, keys[pair], mine, mask), block.out), block.norm)
             h = self._cross(h, layer.cross, source.keys[pair], cross, cross_mask)
             h = self._feed_forward(h, layer.feed_forward)
-        return self._best(h, rows)
+        return _last(h, self.weights.decoder_norm)
 
-    def _best(self, h: Tensor, rows: Rows) -> BestWords:
-        hidden = _last(h, self.weights.decoder_norm)
-        if rows.entries is not None:
-            return best_among(hidden, self.table, rows.entries)
-        return self.output.best(hidden)
+    def best_words(
+        self, hidden: Tensor, entries: Tensor | None, together: Callable[..., list[Any]] = one_after_another
+    ) -> BestWords:
+        """See Runtime. torch shares out each product by itself."""
+        return self.output.best(hidden) if entries is None else best_among(hidden, self.table, entries)
 
     def _encoder_attention(self, x: Tensor, block: AttentionWeights, mask: Tensor | None) -> Tensor:
         query, key, value = _linear(self._enter(x, block.norm), block.query).chunk(3, dim=-1)
@@ -107,15 +112,12 @@ class TorchRuntime:
         return _linear(self._enter(h, block.norm), block.query)
 
     def _attend(self, query: Tensor, keys: Tensor, groups: Groups, mask: Tensor | None) -> Tensor:
-        """query: (rows, width); keys: (2, groups, length, width); mask: (groups, 1, widest or 1, length)."""
-        heads = self.config.decoder.heads
-        mixed = F.scaled_dot_product_attention(
-            _split(groups.padded(query), heads),
-            _split(keys[0], heads),
-            _split(keys[1], heads),
-            attn_mask=mask,
-            scale=1.0,
-        )
+        """query: (rows, width); keys: (2, groups, heads, length, size).
+
+        mask: (groups, 1, widest or 1, length).
+        """
+        laid = _split(groups.padded(query), self.config.decoder.heads)
+        mixed = F.scaled_dot_product_attention(laid, keys[0], keys[1], attn_mask=mask, scale=1.0)
         return groups.flat(_merge(mixed))
 
     def _feed_forward(self, x: Tensor, block: FeedForwardWeights) -> Tensor:
@@ -129,9 +131,24 @@ class TorchRuntime:
         out.add_(x)
         return out if self.pre else _normed(out, norm)
 
-    def _by_layer(self, keys: Tensor) -> Tensor:
-        """(..., 2 * layers * width) -> (2 * layers, ..., width)."""
-        return keys.view(*keys.shape[:-1], 2 * self.weights.layers, -1).movedim(-2, 0)
+
+def place_keys(keys: Tensor, scale: Tensor | None, candidates: Tensor, places: Tensor, into: Tensor) -> None:
+    """Projected keys and values (n, 2 * layers * width) to where they belong; see Runtime.put_keys.
+
+    scale: (n, 1) their units. Neighbours are many more than not: each run of them is one block of memory to
+    write, which is faster than a list of places.
+    """
+    layers, _, heads, length, size = into.shape
+    split = keys.view(len(keys), layers, heads, size).permute(1, 2, 0, 3)
+    ends = (candidates * (length + 1) + places).diff().ne(1).nonzero()[:, 0].add(1).tolist()
+    starts = [0, *ends]
+    firsts = zip(candidates[starts].tolist(), places[starts].tolist(), strict=True)
+    for start, end, (candidate, place) in zip(starts, [*ends, len(keys)], firsts, strict=True):
+        run, out = split[:, :, start:end], into[:, candidate, :, place : place + end - start]
+        if scale is None:
+            out.copy_(run)
+        else:
+            torch.mul(run, scale[start:end], out=out)
 
 
 def _length_log_probs(slot: Tensor, table: Tensor) -> Tensor:

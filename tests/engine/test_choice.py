@@ -22,7 +22,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
 )
 @pytest.mark.parametrize("rescore_with", ["", "self"])
 def test_translations_are_those_of_the_reference(small: Small, strategy: str, rescore_with: str) -> None:
-    texts = [*sentences(12), "", "The house sees the child. " * 12]
+    # Two probabilities of the ninth sentence are 2e-7 apart: in float32 their order is a matter of chance.
+    texts = [*sentences(8), *sentences(12)[9:], "", "The house sees the child. " * 12]
     fast = Translator.from_pretrained(small.disco, rescore_with=rescore_with)
     plain = Translator.from_pretrained(small.disco, rescore_with=rescore_with, engine="reference")
     assert (fast.engine is not None, plain.engine) == (True, None)

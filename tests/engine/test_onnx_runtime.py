@@ -102,6 +102,24 @@ def test_the_parts_of_a_vocabulary_cover_it_once(vocabulary: int) -> None:
     assert len(blocks.starts) == len(blocks.cuts) - 1
 
 
+@pytest.mark.parametrize("number", [1, 2, 3, 50])
+def test_threads_share_a_vocabulary_out(number: int) -> None:
+    shares = Blocks(5000).shares(number)
+    assert len(shares) == min(number, 6)
+    assert [cut for share in shares for cut in share] == Blocks(5000).cuts
+    assert max(map(len, shares)) - min(map(len, shares)) <= 2  # the special tokens are one
+
+
+def test_shares_of_the_vocabulary_change_nothing() -> None:
+    """Its words go in three blocks here; each thread has one."""
+    model = model_of(2, {"tying": "none", "target_vocabulary": 2500})
+    sources = random_sources([3, 9, 5])
+    alone, shared = (decoded(OnnxRuntime(model, "int8", shares), sources, 1) for shares in (1, 3))
+    for one, other in zip(alone, shared, strict=True):
+        assert (one.tokens, one.steps) == (other.tokens, other.steps)
+        assert one.score == pytest.approx(other.score, abs=1e-6)
+
+
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"int8 needs onnx and onnxruntime.*disco-mt\[onnx\].*there is: fp32"):

@@ -52,7 +52,7 @@ def test_threads_change_nothing(
 
 def test_an_error_in_a_thread_is_told() -> None:
     class Broken(TorchRuntime):
-        def predict(self, *given: object) -> object:  # type: ignore[override]
+        def later_pass(self, *given: object) -> object:  # type: ignore[override]
             raise MemoryError("no room")
 
     runtime = RUNTIMES[0]
