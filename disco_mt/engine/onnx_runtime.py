@@ -29,7 +29,7 @@ class OnnxRuntime:
     """Flat rows through ONNX graphs."""
 
     def __init__(self, model: DisCo, precision: str, shares: int = 1) -> None:
-        """shares: of the vocabulary, which threads can take at the same time; as many read the source."""
+        """shares: of the vocabulary, which threads can take at the same time."""
         weights, levels = pack(model), exact_int8_levels()
         self.dtype, self.longest_target = torch.float32, model.config.longest_target
         self.words, self.positions = weights.words, weights.positions
@@ -38,7 +38,7 @@ class OnnxRuntime:
         def graph() -> Graph:
             return Graph(model.config, precision, levels)
 
-        self.encoder = _session(encoder_graph(weights, graph()), shares)
+        self.encoder = _session(encoder_graph(weights, graph()))
         self.keys = _session(keys_graph(weights, graph()))
         self.first = _session(first_graph(weights, graph()))
         queries = TorchRuntime(model).first_queries
@@ -105,11 +105,10 @@ class OnnxRuntime:
         return self.blocks.best(hidden, self.table, tops, *whole, scale[0][0] if scale else None)
 
 
-def _session(graph: bytes, threads: int = 1) -> Any:
-    """One thread unless there is nothing to share out: rows are (split.py), the vocabulary is."""
+def _session(graph: bytes) -> Any:
+    """One thread: who wants more gives each its rows or its part of the vocabulary (split.py)."""
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # others have work to do
+    options.intra_op_num_threads = 1
     options.log_severity_level = 3
     options.add_session_config_entry("session.set_denormal_as_zero", "1")
     slower = ["BiasGeluFusion"]  # than the two operators that it makes one of

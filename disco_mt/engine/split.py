@@ -20,7 +20,8 @@ from torch import Tensor
 from disco_mt.engine.runtime import Rows, Runtime, Source, one_after_another
 from disco_mt.models.base import BestWords
 
-_FEWEST = 4  # rows that are worth a thread
+_FEWEST = 4  # rows that are worth a thread, and
+_FEWEST_KEYS = 32  # tokens, whose keys take less
 
 T = TypeVar("T")
 
@@ -42,6 +43,7 @@ class SplitRuntime:
         self._each(
             len(tokens),
             lambda part: self.inner.put_keys(tokens[part], candidates[part], places[part], into),
+            _FEWEST_KEYS,
         )
 
     def first_pass(self, rows: Rows, anchors: Tensor, source: Source) -> Tensor:
@@ -70,9 +72,9 @@ class SplitRuntime:
         """See Runtime."""
         return self.inner.best_words(hidden, entries, self._together)
 
-    def _each(self, number: int, do: Callable[[slice], T]) -> list[T]:
+    def _each(self, number: int, do: Callable[[slice], T], fewest: int = _FEWEST) -> list[T]:
         """Do it with equal parts of so many rows, at the same time."""
-        parts = max(1, min(self.threads, number // _FEWEST))
+        parts = max(1, min(self.threads, number // fewest))
         ends = [number * place // parts for place in range(parts + 1)]
         return self._together([partial(do, slice(start, end)) for start, end in pairwise(ends)])
 
