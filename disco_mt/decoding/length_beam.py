@@ -119,19 +119,23 @@ def candidates_at(encoded: Encoded, lengths: Tensor, log_probs: Tensor) -> Candi
     return Candidates(sentences, lengths, log_probs, words, eos, encoded.rows(rows))
 
 
-def predict(model: Iterative, candidates: Candidates, tokens: Tensor, visible: Tensor) -> BestWords:
+def predict(
+    model: Iterative, candidates: Candidates, tokens: Tensor, visible: Tensor, wanted: Tensor | None = None
+) -> BestWords:
     """One pass: the likeliest word at every position and its log probability (0 where there is no word).
 
     Pinned words stay as they are. A DisCo model gives them the probability that they have given all other
     words, so that the length beam sees what the rest is worth with them; a CMLM cannot, they have 1.
 
-    tokens: (rows, tgt); visible: (rows, tgt, tgt). Returns (rows, tgt) each.
+    tokens: (rows, tgt); visible: (rows, tgt, tgt); wanted: (rows, tgt) bool, the words that are asked for (all
+    if None). Returns (rows, tgt) each.
     """
     if candidates.pins is not None and candidates.pins.judged:
         visible = candidates.pins.judging(candidates.words & (tokens != MASK), candidates.eos, visible)
     hidden = model.decode(tokens, visible, candidates.encoded)
-    best = model.best_words(hidden[candidates.words])
-    ids = candidates.blank().masked_scatter(candidates.words, best.ids)
+    wanted = candidates.words if wanted is None else wanted
+    best = model.best_words(hidden[wanted])
+    ids = candidates.blank().masked_scatter(wanted, best.ids)
     log_probs = torch.zeros(tokens.shape, dtype=best.log_probs.dtype, device=tokens.device)
-    found = BestWords(ids, log_probs.masked_scatter(candidates.words, best.log_probs))
+    found = BestWords(ids, log_probs.masked_scatter(wanted, best.log_probs))
     return found if candidates.pins is None else candidates.pins.keep(model, hidden, found)

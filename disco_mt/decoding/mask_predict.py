@@ -39,7 +39,7 @@ def mask_predict(
             masked = least_certain(now.log_probs, candidates, step, iterations)
         keys = candidates.words if model.sees_masks else candidates.words & ~masked
         visible = context.observed_set(keys, candidates.eos)
-        new = predict(model, candidates, now.ids.masked_fill(masked, MASK), visible)
+        new = predict(model, candidates, now.ids.masked_fill(masked, MASK), visible, masked)
         now = _update(now, new, masked | (candidates.words & ~candidates.free))
         winner = candidates.scores(now.log_probs).argmax(dim=1)
         recorder.record(candidates, now, visible, masked, winner)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 
+import torch
+
 from disco_mt.data.dataset import Dataset
 from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.engine.choice import make_engine
 from disco_mt.errors import UserError
 from disco_mt.evaluation.quality import measure
 from disco_mt.models.base import TranslationModel
@@ -25,7 +28,8 @@ def dev_scorer(dataset: Dataset, options: DecodingOptions, device: str = "cpu") 
 
     def score(model: TranslationModel) -> DevScore:
         started = time.perf_counter()
-        translator = Translator(model, dataset.text, device)
+        engine = make_engine(model, dataset.text.vocabularies, device, threads=torch.get_num_threads())
+        translator = Translator(model, dataset.text, device, engine=engine)
         ids = dataset.text.source.encode_batch(sources)
         found = translator.translate_ids([piece[: translator.longest_source] for piece in ids], options)
         quality = measure([each.text for each in found], references, dataset.text.target.language)
