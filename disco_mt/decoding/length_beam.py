@@ -127,8 +127,8 @@ def predict(
     Pinned words stay as they are. A DisCo model gives them the probability that they have given all other
     words, so that the length beam sees what the rest is worth with them; a CMLM cannot, they have 1.
 
-    tokens: (rows, tgt); visible: (rows, tgt, tgt); wanted: (rows, tgt) bool, the words that are asked for (all
-    if None). Returns (rows, tgt) each.
+    tokens: (rows, tgt); visible: (rows, tgt, tgt); wanted: (rows, tgt) bool, the words that are asked for
+    (None: all of them). Returns (rows, tgt) each.
     """
     if candidates.pins is not None and candidates.pins.judged:
         visible = candidates.pins.judging(candidates.words & (tokens != MASK), candidates.eos, visible)
