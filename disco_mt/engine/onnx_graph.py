@@ -2,11 +2,15 @@
 
 int8 products: a matrix is rounded once, with a scale a column; the rows that it meets are rounded as they
 come, with a scale a row, so that no row depends on its batch mates. Sums are exact integers.
+
+A row's scale is its largest number. Where the row comes from a LayerNorm, that has found a scale already, its
+standard deviation: such a row is rounded before LayerNorm's gain and shift, which become part of the matrix.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -25,7 +29,17 @@ _EPS = LayerNorm(1).eps
 LOW = float(np.finfo(np.float32).min)  # added to a score, it leaves nothing of it
 _GELU_LEAST = 0.17  # no activation is below -0.17
 _ZERO, _ACTIVE_ZERO = 128, 32  # the 8-bit numbers that stand for 0
+_DEVIATIONS = 8  # standard deviations that 8 bits cover; beyond (9.1 was the most seen) they are cut
+_LEAST_GAIN = 1e-3  # of a LayerNorm that can be undone
 _TYPES = {"float": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
+
+
+class Unit(NamedTuple):
+    """Rows of a LayerNorm before its gain and shift, rounded."""
+
+    whole: str  # 8-bit numbers
+    norm: tuple[Tensor, Tensor]  # gain and shift
+    step: float  # standard deviations a number
 
 
 class Graph:
@@ -39,6 +53,7 @@ class Graph:
         self.constants: list[Any] = []
         self.known: dict[int, tuple[str, object]] = {}
         self.zeros: dict[str, str] = {}
+        self.units: dict[str, Unit] = {}  # by the name of what LayerNorm made of it
         self.inputs: list[Any] = []
         self.outputs: list[Any] = []
 
@@ -54,12 +69,21 @@ class Graph:
 
     def model(self) -> bytes:
         """The whole, checked, ready to be written or run."""
-        graph = helper.make_graph(self.nodes, "disco", self.inputs, self.outputs, self.constants)
+        graph = helper.make_graph(self._needed(), "disco", self.inputs, self.outputs, self.constants)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(_EXTRA, 1)]
         model = helper.make_model(graph, opset_imports=opsets, producer_name="disco-mt", ir_version=10)
         model.producer_version = __version__
         onnx.checker.check_model(model)
         return bytes(model.SerializeToString())
+
+    def _needed(self) -> list[Any]:
+        """The nodes on which an output hangs."""
+        wanted, nodes = {output.name for output in self.outputs}, []
+        for node in reversed(self.nodes):
+            if wanted.intersection(node.output):
+                wanted.update(node.input)
+                nodes.append(node)
+        return nodes[::-1]
 
     def op(self, kind: str, *inputs: str, domain: str = "", attributes: dict[str, Any] | None = None) -> str:
         """One operator; its one result."""
@@ -91,7 +115,16 @@ class Graph:
 
     def linear(self, x: str, linear: Linear) -> str:
         """x @ weight + bias. x: (rows, in)."""
+        if x in self.units:
+            return self.unit_product(x, linear)
         return self.op("Add", self.product(x, linear.weight), self.constant(linear.bias))
+
+    def unit_product(self, x: str, linear: Linear) -> str:
+        """The same in int8, of a LayerNorm's x = gain * unit + shift."""
+        whole, (gain, shift), step = self.units[x]
+        weight = linear.weight.detach().float().cpu()
+        bias = linear.bias.detach().float().cpu() + shift @ weight
+        return self.integer_product(whole, gain[:, None] * weight, scale=step, bias=bias)
 
     def product(self, x: str, matrix: Tensor, active: bool = False, rows: str = "rows") -> str:
         """x @ matrix in the graph's precision. matrix: (in, out); active, rows: see `rounded`."""
@@ -125,19 +158,46 @@ class Graph:
             self.zeros[key] = self.op("Expand", number, self.op("Shape", each))
         return self.zeros[key]
 
-    def integer_product(self, whole: str, matrix: Tensor, zero: int = _ZERO) -> str:
-        """Rounded rows times a rounded matrix, in units of the rows' scales. zero: what stands for 0."""
+    def integer_product(
+        self, whole: str, matrix: Tensor, zero: int = _ZERO, scale: float = 1.0, bias: Tensor | None = None
+    ) -> str:
+        """Rounded rows times a rounded matrix, plus bias. zero: what is 0; scale: one for all rows."""
         weight = matrix.detach().float().cpu()
-        scale = weight.abs().amax(dim=0).clamp(min=1e-30) / self.levels  # (out,)
-        table = (weight / scale).round().clamp(-self.levels, self.levels).numpy().astype(np.int8)
-        one, nothing = self.number(1.0), self.constant(np.array(zero, np.uint8))
-        parts = (whole, self.constant(table), one, self.constant(scale.numpy()), nothing)
+        columns = weight.abs().amax(dim=0).clamp(min=1e-30) / self.levels  # (out,)
+        table = (weight / columns).round().clamp(-self.levels, self.levels).numpy().astype(np.int8)
+        nothing = self.constant(np.array(zero, np.uint8))
+        parts = [whole, self.constant(table), self.number(scale), self.constant(columns.numpy()), nothing]
+        parts += [] if bias is None else ["", self.constant(bias.numpy())]
         return self.op("MatMulIntegerToFloat", *parts, domain=_EXTRA)
 
     def norm(self, x: str, norm: Norm) -> str:
         """LayerNorm."""
-        weight, bias = self.constant(norm.weight), self.constant(norm.bias)
-        return self.op("LayerNormalization", x, weight, bias, attributes={"epsilon": _EPS, "axis": -1})
+        if self.precision == "fp32":
+            return self._layer_norm(x, self.constant(norm.weight), self.constant(norm.bias))
+        unit = self._layer_norm(x, self.constant(np.ones(len(norm.weight), np.float32)))
+        scaled = self.op("Mul", unit, self.constant(norm.weight))
+        result = self.op("Add", scaled, self.constant(norm.bias))
+        self.units[result] = self._rounded_unit(unit, norm)
+        return result
+
+    def undo_norm(self, x: str, norm: Norm) -> None:
+        """Know that x is what this LayerNorm made of rows; if that can be told from x."""
+        if norm.weight.abs().min() < _LEAST_GAIN:
+            return
+        scaled = self.op("Mul", x, self.constant(1 / norm.weight))
+        self.units[x] = self._rounded_unit(
+            self.op("Sub", scaled, self.constant(norm.bias / norm.weight)), norm
+        )
+
+    def _layer_norm(self, x: str, *gain_and_shift: str) -> str:
+        return self.op("LayerNormalization", x, *gain_and_shift, attributes={"epsilon": _EPS, "axis": -1})
+
+    def _rounded_unit(self, unit: str, norm: Norm) -> Unit:
+        """unit: rows of mean 0 and variance 1."""
+        step = min(_DEVIATIONS, math.sqrt(len(norm.weight) - 1)) / (255 - _ZERO)  # none is beyond the root
+        whole = self.op("QuantizeLinear", unit, self.number(step), self.constant(np.array(_ZERO, np.uint8)))
+        gain, shift = (each.detach().float().cpu() for each in norm)
+        return Unit(whole, (gain, shift), step)
 
     def last(self, x: str, norm: Norm | None) -> str:
         """The LayerNorm at the end of pre-norm stacks."""

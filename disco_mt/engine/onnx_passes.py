@@ -8,7 +8,7 @@ from torch import Tensor
 
 from disco_mt.engine.best_words import Cut
 from disco_mt.engine.onnx_graph import Graph
-from disco_mt.engine.packed import AttentionWeights, PackedDisCo
+from disco_mt.engine.packed import AttentionWeights, Linear, PackedDisCo
 from disco_mt.special import NUM_SPECIAL
 
 
@@ -110,16 +110,24 @@ def output_graph(weights: PackedDisCo, graph: Graph, cuts: Sequence[Cut]) -> byt
 
     cuts: the blocks of this graph. tops (rows, parts): the largest logit of each part of words;
     sums, marks (rows, blocks): sum of exp(logit - mark).
-    In int8 tops and marks are in units of `scale` (rows, 1).
+    In int8 tops and marks are in units of `scale` (rows, 1), if there is one.
     """
     hidden = graph.input("hidden", "float", ("rows", weights.config.width))
-    whole, scale = graph.rounded(hidden) if graph.precision == "int8" else (hidden, "")
+    whole = scale = ""
+    if graph.precision == "int8":
+        graph.undo_norm(hidden, weights.decoder_norm or weights.decoder[-1].feed_forward.norm)
+        if hidden not in graph.units:
+            whole, scale = graph.rounded(hidden)
     tops: list[str] = []
     marks: list[str] = []
     sums: list[str] = []
     for start, end, part in cuts:
         matrix = weights.output[:, start:end].contiguous()
-        logits = graph.integer_product(whole, matrix) if scale else graph.product(hidden, matrix)
+        nothing = matrix.new_zeros(matrix.shape[1])
+        if hidden in graph.units:
+            logits = graph.unit_product(hidden, Linear(matrix, nothing))
+        else:
+            logits = graph.integer_product(whole, matrix) if scale else graph.product(hidden, matrix)
         folded = graph.op("Reshape", logits, graph.integers(0, part, -1))
         top = graph.op("ReduceMax", folded, graph.integers(1), attributes={"keepdims": 0})
         mark = graph.op("ReduceMax", top, graph.integers(1), attributes={"keepdims": 1})

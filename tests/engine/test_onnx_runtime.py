@@ -102,6 +102,21 @@ def test_the_parts_of_a_vocabulary_cover_it_once(vocabulary: int) -> None:
     assert len(blocks.starts) == len(blocks.cuts) - 1
 
 
+def test_a_gain_of_zero_cannot_be_undone() -> None:
+    """The vocabulary's rows are rounded before the last LayerNorm's gain, unless that is lost."""
+    model = model_of(6, {})
+    norm = model.decoder_layers[-1].feed_forward_frame.norm
+    for gain in (1.0, 0.0):
+        with torch.no_grad():
+            norm.weight[3] = gain
+            hidden = norm(torch.randn(50, model.config.width, generator=torch.Generator().manual_seed(6)))
+        ours, theirs = (
+            runtime.best_words(hidden, None) for runtime in (OnnxRuntime(model, "int8"), TorchRuntime(model))
+        )
+        assert ours.log_probs.numpy() == pytest.approx(theirs.log_probs.numpy(), abs=0.05)
+        assert (ours.ids == theirs.ids).float().mean() > 0.9
+
+
 @pytest.mark.parametrize("number", [1, 2, 3, 50])
 def test_threads_share_a_vocabulary_out(number: int) -> None:
     shares = Blocks(5000).shares(number)
