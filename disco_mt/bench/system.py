@@ -107,6 +107,10 @@ def random_systems(size: Size) -> list[System]:
     return found
 
 
+LENGTH_BEAMS = 5, 3, 1
+"""K: the paper's, what a trained model loses nothing with (docs/speed.md), and the least work there is."""
+
+
 def systems_of(weights: Weights) -> list[System]:
     """What can be done with one model."""
     match weights.config.kind:
@@ -119,7 +123,7 @@ def systems_of(weights: Weights) -> list[System]:
                 System(weights, "incremental", precision, length_beam=beam)
                 for precision in PRECISIONS
                 if precision in ENGINE_PRECISIONS["incremental"]
-                for beam in (5, 1)
+                for beam in LENGTH_BEAMS
             ]
             return [System(weights, "plain"), *fast]
 
