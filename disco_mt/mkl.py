@@ -87,6 +87,7 @@ def product(left: Tensor, right: Tensor, out: Tensor, add: bool = False) -> Tens
     gemm = _gemm()
     assert gemm is not None
     assert out.is_contiguous()
+    assert all(factor.is_contiguous() or factor.T.is_contiguous() for factor in (left, right))
     (rows, inner), columns = left.shape, right.shape[1]
     if not out.numel() or not inner:
         return out if add else out.zero_()

@@ -169,6 +169,11 @@ def _cut(hypothesis: Hypothesis[int], limit: int) -> Hypothesis[int]:
     return replace(hypothesis, tokens=words, steps=len(words) + 1)
 
 
+def check_installed() -> None:
+    """Refuse before any work what would need the package later."""
+    _package()
+
+
 def _package() -> Any:
     try:
         import ctranslate2

@@ -19,6 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from disco_mt.data.sources import SourceFiles, text_files
+from disco_mt.engine import ctranslate2
 from disco_mt.errors import UserError
 from disco_mt.files import write_text
 from disco_mt.recipes.choose import choose
@@ -44,6 +45,8 @@ class Runner:
     def run(self, wanted: list[Stage]) -> None:
         """Run those that are not done, each as soon as what it needs is there."""
         waiting = {stage.name: stage for stage in wanted if not stage.done}
+        if "distill" in waiting and self.suite.distill and self.suite.distill.engine == "ctranslate2":
+            ctranslate2.check_installed()  # not only after hours of training the teacher
         with ThreadPoolExecutor(self.jobs) as pool:
             try:
                 self._run(waiting, pool)

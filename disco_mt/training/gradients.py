@@ -50,12 +50,15 @@ class Sums:
 class _Step(nn.Module):
     """Model and objective as one module with one forward pass: what DistributedDataParallel can wrap."""
 
-    def __init__(self, model: TranslationModel, objective: Objective, precision: str, device: str) -> None:
+    def __init__(
+        self, model: TranslationModel, objective: Objective, precision: str, device: str, compiled: bool
+    ) -> None:
         super().__init__()
-        self.model, self.objective, self.precision, self.device = model, objective, precision, device
+        self.model, self.objective, self.device = model, objective, device
+        self.precision, self.compiled = precision, compiled
 
     def forward(self, batch: Batch, key: int) -> Losses:
-        with reduced(self.precision, self.device):
+        with reduced(self.precision, self.device, self.compiled):
             return self.objective(self.model, batch.to(self.device), key)
 
 
@@ -68,9 +71,10 @@ class Learner:
         objective: Objective,
         precision: str = "fp32",
         processes: Processes = ALONE,
+        compiled: bool = False,
     ) -> None:
         device = str(next(model.parameters()).device)
-        step = _Step(model, objective, precision, device)
+        step = _Step(model, objective, precision, device, compiled)
         self.processes = processes
         self.scaler = scaler(precision, device)
         self.step: nn.Module = step if processes.world == 1 else _distributed(step)

@@ -70,7 +70,7 @@ def train(
         state, split = beginning.state, dataset.splits["train"]
         tokens = options.batch_tokens, options.max_tokens
         plan = Plan(split, *tokens, options.seed, processes.world, processes.rank)
-        learner = Learner(model, objective, options.precision, processes)
+        learner = Learner(model, objective, options.precision, processes, options.compile)
         amount = sizes(plan, state.position.epoch)
         total = min(options.max_steps, options.max_epochs * amount.updates or options.max_steps)
         with (

@@ -23,10 +23,13 @@ HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 _FIRST_SCALE = 2.0**7
 
 
-def reduced(precision: str, device: str) -> AbstractContextManager[object]:
-    """The context in which losses are computed; with "fp32" it changes nothing."""
+def reduced(precision: str, device: str, compiled: bool = False) -> AbstractContextManager[object]:
+    """The context in which losses are computed; with "fp32" it changes nothing.
+
+    compiled: layers that torch.compile made, which cannot contain products that torch does not know.
+    """
     kind = torch.device(device).type
-    if kind == "cpu" and precision == "bf16" and mkl.available():
+    if kind == "cpu" and precision == "bf16" and not compiled and mkl.available():
         return mkl.Products()
     return torch.autocast(kind, HALF.get(precision, torch.bfloat16), enabled=precision in HALF)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +17,8 @@ from disco_mt.data.dataset import Dataset
 from disco_mt.errors import UserError
 from disco_mt.models.directory import read_config
 from disco_mt.recipes.processes import Commands, locked
+from disco_mt.recipes.runner import Runner
+from disco_mt.recipes.stages import Stage
 from disco_mt.recipes.suite import DataOptions, load_suite
 from disco_mt.recipes.workspace import Workspace, runs_folder
 from disco_mt.training.rundir import read_log
@@ -337,3 +340,14 @@ def test_recipes_are_listed_and_shown(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert "there are: list, show, run" in capfd.readouterr().err
     assert main(["recipe", "run", str(suite), "--stage", "bake"]) == 2
     assert "there are: prepare, train:teacher" in capfd.readouterr().err
+
+
+def test_a_missing_package_is_told_before_any_training(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    stage = Stage("distill", (), tmp_path / "distill", {})
+    suite, commands = load_suite("tatoeba.en-de"), Commands(threads=1)
+    runner = Runner(suite, tmp_path, {}, lambda: pytest.fail("nothing is read"), commands, 1, True)
+    with pytest.raises(UserError, match=r"CTranslate2 is not installed.*disco-mt\[bench\]"):
+        runner.run([stage])
