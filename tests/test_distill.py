@@ -177,7 +177,7 @@ def test_empty_translations_are_dropped_and_counted(place: Path, tmp_path: Path)
     source = dataset.splits["train"].source
     plan = plan_shards(source, longest=11, shard_size=100)
     words = [[7] * (number % 3) for number in range(len(plan.first))]
-    assemble(tmp_path, dataset, description, plan, side(words))
+    assemble(tmp_path, dataset, description, dataset.splits["train"].source, plan, side(words))
     dropped = json.loads((tmp_path / "dataset.json").read_text())["splits"]["train"]["dropped"]
     expected = [
         (ids, words[p]) for ids, p in zip(listed(source), plan.place, strict=True) if p >= 0 and words[p]
@@ -192,7 +192,7 @@ def test_nothing_left_is_a_mistake(place: Path, tmp_path: Path) -> None:
     dataset = Dataset.open(place / "data")
     plan = plan_shards(dataset.splits["train"].source, longest=0, shard_size=100)
     with pytest.raises(UserError, match=r"no training pairs are left of 300.* 300 sources longer"):
-        assemble(tmp_path, dataset, {}, plan, side([]))
+        assemble(tmp_path, dataset, {}, dataset.splits["train"].source, plan, side([]))
 
 
 def test_a_dataset_that_has_changed_is_named(place: Path, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""The finished translations -> a dataset: train has new targets, everything else is as it was."""
+"""The finished translations -> a dataset: train has new targets (and sources, if some were made), everything
+else is as it was."""
 
 from __future__ import annotations
 
@@ -19,9 +20,14 @@ CHUNK = 8192  # sentences written at a time
 
 
 def assemble(
-    directory: Path, dataset: Dataset, description: dict[str, Any], plan: Plan, translations: Side
+    directory: Path,
+    dataset: Dataset,
+    description: dict[str, Any],
+    source: Side,
+    plan: Plan,
+    translations: Side,
 ) -> None:
-    """Fill `directory`, dataset.json last. `description`: the dataset.json of `dataset`."""
+    """Fill `directory`, dataset.json last. description: the dataset.json of `dataset`; source: of `plan`."""
     outcome = _outcome(plan, translations)
     kept = np.flatnonzero(outcome >= 0)
     dropped = {"empty": int((outcome == EMPTY).sum()), "too long": int((outcome == TOO_LONG).sum())}
@@ -30,7 +36,7 @@ def assemble(
             f"no training pairs are left of {len(outcome):,}: {dropped['empty']:,} translations are empty, "
             f"{dropped['too long']:,} sources longer than the teacher reads; is it trained?"
         )
-    source, text = dataset.splits["train"].source, dataset.text
+    text = dataset.text
     train = {
         "pairs": len(kept),
         "source": _write_side(directory / "train.source", source, kept, text.source),

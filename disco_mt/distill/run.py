@@ -20,11 +20,12 @@ from disco_mt.decoding.beam_search import check_beam
 from disco_mt.decoding.strategies import DecodingOptions, strategy_for
 from disco_mt.distill.assemble import assemble
 from disco_mt.distill.plan import Plan, plan_shards
-from disco_mt.distill.teacher import EngineName, check_engine, check_fits, open_teacher
+from disco_mt.distill.splice import with_spliced
+from disco_mt.distill.teacher import EngineName, check_engine, open_teacher
 from disco_mt.distill.work import FINISHED, finish, gather, read_shard, work_directory, write_shard
 from disco_mt.errors import UserError
 from disco_mt.files import refuse_existing, sha256
-from disco_mt.models.directory import WEIGHTS, Directory, read_config
+from disco_mt.models.directory import WEIGHTS, Directory, check_fits, read_config
 from disco_mt.progress import Advance, stage
 from disco_mt.settings import at_least, one_of
 from disco_mt.translator import Translator, find_model
@@ -54,6 +55,9 @@ class DistillOptions:
     """Sentences that are finished, and kept, together."""
     batch_tokens: int = 2048
     """Padded source tokens that are decoded together (engine torch)."""
+    splice: float = 0.0
+    """New sources to make a training pair (2: twice as many as there are), each from the beginning of one
+    sentence and the end of another; for small corpora. 0: none, as in the paper."""
     device: str = "cpu"
     """cpu, cuda or mps (engine torch)."""
     runner: RunnerName = "local"
@@ -68,6 +72,7 @@ class DistillOptions:
         one_of("engine", self.engine, get_args(EngineName))
         at_least("shard_size", self.shard_size, 1)
         at_least("batch_tokens", self.batch_tokens, 1)
+        at_least("splice", self.splice, 0)
         one_of("runner", self.runner, get_args(RunnerName))
         at_least("workers", self.workers, 0)
         if self.runner == "local" and (self.workers or self.ray_address):
@@ -99,14 +104,15 @@ def distill(options: DistillOptions, command: str = "", quiet: bool = False) -> 
     directory = read_config(find_model(options.model))
     here = options.device if options.runner == "local" else "cpu"  # workers have a teacher of their own
     teacher = Translator.from_pretrained(directory.path, here)
-    check_fits(directory, options.data, description["text"])
+    check_fits(directory, "teacher", options.data, description["text"])
     check_engine(directory, options.engine, options.device)
     try:
         with work_directory(options.out, _provenance(options, dataset, directory, command)) as work:
             if not (work / FINISHED).exists():
-                plan = plan_shards(dataset.splits["train"].source, teacher.longest_source, options.shard_size)
-                translations = _translate(work, plan, dataset, teacher, options, quiet)
-                assemble(work, dataset, description, plan, translations)
+                source = with_spliced(dataset.splits["train"].source, options.splice)
+                plan = plan_shards(source, teacher.longest_source, options.shard_size)
+                translations = _translate(work, plan, source, dataset, teacher, options, quiet)
+                assemble(work, dataset, description, source, plan, translations)
             finish(work, options.out)
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -119,10 +125,15 @@ def distill(options: DistillOptions, command: str = "", quiet: bool = False) -> 
 
 
 def _translate(
-    work: Path, plan: Plan, dataset: Dataset, teacher: Translator, options: DistillOptions, quiet: bool
+    work: Path,
+    plan: Plan,
+    source: Side,
+    dataset: Dataset,
+    teacher: Translator,
+    options: DistillOptions,
+    quiet: bool,
 ) -> Side:
     """The translation of each sentence of the plan; only shards that are missing cost anything."""
-    source = dataset.splits["train"].source
     missing = [n for n, shard in enumerate(plan.shards) if read_shard(work, n, len(shard)) is None]
     if not quiet:
         print(_announcement(plan, len(missing)), file=sys.stderr)
@@ -194,7 +205,10 @@ def _provenance(
     return {
         "settings": {
             "teacher": {"weights_sha256": sha256(teacher.path / WEIGHTS), "model": asdict(teacher.model)},
-            "data": {"dataset_json_sha256": dataset.fingerprint},
+            "data": {
+                "dataset_json_sha256": dataset.fingerprint,
+                **({"splice": options.splice} if options.splice else {}),
+            },
             "decoding": {"engine": options.engine, **asdict(options.decoding), "strategy": strategy},
             "shards": {"shard_size": options.shard_size, "batch_tokens": options.batch_tokens},
         },

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
@@ -23,27 +23,6 @@ EngineName = Literal["torch", "ctranslate2"]
 Sentences = Sequence[list[int]]
 Translate = Callable[[Sentences, Advance], list[tuple[int, ...]]]
 """Source ids without EOS, the shortest first -> target ids without EOS; says how many tokens it has done."""
-
-
-def check_fits(teacher: Directory, data: Path, text: dict[str, Any]) -> None:
-    """Refuse a teacher of another direction or vocabulary: ids are taken as they are, so all must agree."""
-    pairs = [
-        f"{description['source']['language']}-{description['target']['language']}"
-        for description in (teacher.text, text)
-    ]
-    if pairs[0] != pairs[1]:
-        raise UserError(
-            f"the teacher {teacher.path} translates {pairs[0]}, but the data in {data} are {pairs[1]}; "
-            "choose a teacher and data of the same languages"
-        )
-    for side in ("source", "target"):
-        for key in ("sha256", "processing"):
-            its, ours = teacher.text[side][key], text[side][key]
-            if its != ours:
-                raise UserError(
-                    f"the teacher {teacher.path} has another {side} tokenizer ({key} {its}) than the data in "
-                    f"{data} ({ours}); prepare the data with: disco prepare --tokenizers {teacher.path}"
-                )
 
 
 def check_engine(teacher: Directory, engine: EngineName, device: str) -> None:

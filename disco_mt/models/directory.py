@@ -87,6 +87,30 @@ def read_config(path: Path) -> Directory:
     return Directory(path, config, content["text"], content.get("extra", {}))
 
 
+def check_fits(directory: Directory, what: str, data: Path, text: dict[str, Any]) -> None:
+    """Refuse a model of another direction or vocabulary: ids are taken as they are, so all must agree.
+
+    what: how to call the model. text: the description in the dataset.json of `data`.
+    """
+    pairs = [
+        f"{description['source']['language']}-{description['target']['language']}"
+        for description in (directory.text, text)
+    ]
+    if pairs[0] != pairs[1]:
+        raise UserError(
+            f"the {what} {directory.path} translates {pairs[0]}, but the data in {data} are {pairs[1]}; "
+            f"choose a {what} and data of the same languages"
+        )
+    for side in ("source", "target"):
+        for key in ("sha256", "processing"):
+            its, ours = directory.text[side][key], text[side][key]
+            if its != ours:
+                raise UserError(
+                    f"the {what} {directory.path} has another {side} tokenizer ({key} {its}) than the data "
+                    f"in {data} ({ours}); prepare the data with: disco prepare --tokenizers {directory.path}"
+                )
+
+
 def load_weights(directory: Directory) -> TranslationModel:
     """The model, on the CPU, in float32 and ready to translate."""
     file = directory.path / WEIGHTS

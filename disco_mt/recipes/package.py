@@ -143,7 +143,10 @@ def _learnt(workspace: Workspace, system: str) -> str:
     suite = workspace.suite
     if suite.system(system).data == "raw" or suite.distill is None:
         return "It learnt from the sentence pairs themselves."
-    return f"It learnt from translations of its teacher ({suite.distill.teacher}, beam {suite.distill.beam})."
+    taught = (
+        f"It learnt from translations of its teacher ({suite.distill.teacher}, beam {suite.distill.beam})"
+    )
+    return f"{taught}, of made-up sources, too." if suite.system(system).data == "spliced" else f"{taught}."
 
 
 def _scores(workspace: Workspace, system: str, packaged: Packaged) -> list[str]:

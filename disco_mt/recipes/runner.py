@@ -45,7 +45,8 @@ class Runner:
     def run(self, wanted: list[Stage]) -> None:
         """Run those that are not done, each as soon as what it needs is there."""
         waiting = {stage.name: stage for stage in wanted if not stage.done}
-        if "distill" in waiting and self.suite.distill and self.suite.distill.engine == "ctranslate2":
+        distilling = any(stage.verb == "distill" for stage in waiting.values())
+        if distilling and self.suite.distill and self.suite.distill.engine == "ctranslate2":
             ctranslate2.check_installed()  # not only after hours of training the teacher
         with ThreadPoolExecutor(self.jobs) as pool:
             try:

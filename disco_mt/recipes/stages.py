@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from disco_mt.data.sources import SplitFiles
 from disco_mt.recipes.choose import chosen_training
 from disco_mt.recipes.recipe import Recipe
-from disco_mt.recipes.suite import Suite, System
+from disco_mt.recipes.suite import DataName, Suite, System
 from disco_mt.training.rundir import is_run
 
 VERSION = 1  # part of every hash: to be raised when a stage makes something else from the same options
@@ -47,7 +47,7 @@ class Stage:
 
     @property
     def system(self) -> str:
-        """The system that it is for; empty if it is for all of them."""
+        """The system (or the kind of data) that it is for; empty if it is for all of them."""
         return self.name.partition(":")[2]
 
     @property
@@ -56,6 +56,7 @@ class Stage:
         return self.directory / _OUTPUT[self.verb]
 
 
+DATA_STAGES: dict[DataName, str] = {"raw": "prepare", "distilled": "distill", "spliced": "distill:spliced"}
 _OUTPUT = {
     "prepare": "data",
     "distill": "data",
@@ -75,9 +76,9 @@ def plan(suite: Suite, folder: Path, corpus: dict[str, str]) -> dict[str, Stage]
         stages[name] = Stage(name, needs, folder / name.replace(":", "-") / digest(inputs), inputs)
 
     def add_system(name: str, system: System) -> None:
-        data = "prepare" if system.data == "raw" else "distill"
+        needs = [DATA_STAGES[system.data], *([f"average:{system.start}"] if system.start else [])]
         for label, recipe in suite.trainings(name).items():
-            add(f"train:{label}", {"recipe": _recipe_inputs(recipe)}, data)
+            add(f"train:{label}", {"recipe": _recipe_inputs(recipe)}, *needs)
         if system.choose.dropout:
             add(f"choose:{name}", {}, *(f"train:{label}" for label in suite.trainings(name)))
         best = f"choose:{name}" if system.choose.dropout else f"train:{name}"
@@ -90,9 +91,12 @@ def plan(suite: Suite, folder: Path, corpus: dict[str, str]) -> dict[str, Stage]
         if system.data == "raw":
             add_system(name, system)
     if suite.distill is not None:
-        add("distill", {"distill": _inputs(suite.distill)}, "prepare", f"average:{suite.distill.teacher}")
+        needs, plain = ("prepare", f"average:{suite.distill.teacher}"), replace(suite.distill, splice=0.0)
+        add(DATA_STAGES["distilled"], {"distill": _inputs(plain)}, *needs)
+        if suite.distill.splice:
+            add(DATA_STAGES["spliced"], {"distill": _inputs(suite.distill)}, *needs)
     for name, system in suite.systems.items():
-        if system.data == "distilled":
+        if system.data != "raw":
             add_system(name, system)
     return stages
 
@@ -105,16 +109,18 @@ def command(
     limit = ["--threads", str(threads), *(["--device", device] if device != "cpu" else [])]
     match stage.verb:
         case "train":
-            data = stages[stage.needs[0]].output
-            resume = ["--resume"] if is_run(stage.output) else []
+            data, *start = (str(stages[need].output) for need in stage.needs)
+            begin = [word for model in start for word in ("--start", model)]
+            begin += ["--resume"] if is_run(stage.output) else []
             recipe = str(stage.directory / RECIPE)
-            return ["train", recipe, "--data", str(data), *output, *limit, *resume]
+            return ["train", recipe, "--data", data, *output, *limit, *begin]
         case "average":
             run = run_of(stages[stage.needs[0]], stages)
             return ["average", str(run), *output, "--number", str(suite.average)]
         case "distill":
             data, model = (stages[need].output for need in stage.needs)
-            options = {key: value for key, value in chosen(suite.distill).items() if key != "teacher"}
+            others = {"teacher"} if stage.system else {"teacher", "splice"}
+            options = {key: value for key, value in chosen(suite.distill).items() if key not in others}
             return ["distill", "--model", str(model), "--data", str(data), *output, *limit, *flags(options)]
         case _:
             data, model = (stages[need].output for need in stage.needs)

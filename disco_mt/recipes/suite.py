@@ -10,8 +10,9 @@
     [choose]                         # Choice: values to train each system with; the best by dev BLEU is kept
     [model] [objective] [training] [decoding]      # of every system: the sections of a recipe (recipe.py)
     [systems.NAME]                   # one trained model
-    data = "raw"                     # or "distilled"
+    data = "raw"                     # or "distilled", or "spliced": distilled, with more sources
     like = "OTHER"                   # take over what that system has
+    start = "OTHER"                  # go on with that system's weights
     model.kind = "autoregressive"    # what is its own: any key of a recipe
     evaluate.strategy = "beam"       # decoding of the test set, where it is not that of the dev set
 
@@ -37,10 +38,10 @@ from disco_mt.settings import at_least, from_dict
 from disco_mt.text.pair import Vocabulary
 
 SUITES = FOLDER / "suites"
-DataName = Literal["raw", "distilled"]
+DataName = Literal["raw", "distilled", "spliced"]
 _RECIPE = ("model", "objective", "training", "decoding")
 _SHARED = (*_RECIPE, "evaluate", "choose")
-_SYSTEM = ("data", "like", *_SHARED)
+_SYSTEM = ("data", "like", "start", *_SHARED)
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,14 @@ class Distillation:
     batch_tokens: int = 2048
     runner: RunnerName = "local"
     """local, or ray: on many machines. What is made does not depend on it."""
+    splice: float = 0.0
+    """For systems whose data are "spliced": sources to make a training pair (distill/splice.py)."""
 
     def __post_init__(self) -> None:
         check_beam(self.beam, self.length_penalty)
         at_least("distill.shard_size", self.shard_size, 1)
         at_least("distill.batch_tokens", self.batch_tokens, 1)
+        at_least("distill.splice", self.splice, 0)
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,8 @@ class System:
     recipe: Recipe
     evaluate: DecodingOptions
     choose: Choice = field(default_factory=Choice)
+    start: str = ""
+    """A system before it, with whose weights it begins; empty: random ones."""
 
     def __post_init__(self) -> None:
         strategy_for(self.recipe.model.kind, self.evaluate.strategy)
@@ -143,10 +149,13 @@ class Suite:
         if not self.systems:
             raise UserError("there are no systems; add a table such as [systems.teacher]")
         for name, system in self.systems.items():
-            if system.data == "distilled" and self.distill is None:
-                raise UserError(f"systems.{name} wants distilled data, but there is no [distill] table")
+            if system.data != "raw" and self.distill is None:
+                raise UserError(f"systems.{name} wants {system.data} data, but there is no [distill] table")
+            if system.data == "spliced" and not (self.distill and self.distill.splice):
+                raise UserError(f"systems.{name} wants spliced data: set distill.splice, such as 2.0")
         if self.distill is not None:
             _check_teacher(self.distill.teacher, self.systems)
+        _check_starts(self.systems)
 
     def system(self, name: str) -> System:
         """A system by its name, or a refusal that lists them."""
@@ -274,6 +283,17 @@ def _check_teacher(teacher: str, systems: dict[str, System]) -> None:
         raise UserError(f'distill.teacher {teacher!r} must have data = "raw": it cannot be its own pupil')
 
 
+def _check_starts(systems: dict[str, System]) -> None:
+    names = sorted(systems, key=lambda name: systems[name].data != "raw")  # as they are trained
+    for name, system in systems.items():
+        before = names[: names.index(name)]
+        if system.start and system.start not in before:
+            raise UserError(
+                f"systems.{name}: start must name a system that is trained before it ({', '.join(before)}), "
+                f"got {system.start!r}"
+            )
+
+
 def _systems(content: dict[str, Any]) -> dict[str, System]:
     shared = {name: subtable(content, name) for name in _SHARED}
     tables = subtable(content, "systems")
@@ -309,6 +329,7 @@ def _system(name: str, table: dict[str, Any]) -> System:
             recipe=from_dict(Recipe, recipe, where),
             evaluate=from_dict(DecodingOptions, table["decoding"] | table["evaluate"], f"{where}: evaluate"),
             choose=from_dict(Choice, tuples(table["choose"]), f"{where}: choose"),
+            start=table.get("start", ""),
         )
     except UserError as error:  # such as an objective that does not fit the model
         raise error if str(error).startswith(where) else UserError(f"{where}: {error}") from None

@@ -18,7 +18,7 @@ from disco_mt.data.sources import SourceFiles, can_be_obtained, data_folder, fin
 from disco_mt.errors import UserError
 from disco_mt.recipes.processes import Commands
 from disco_mt.recipes.runner import Runner
-from disco_mt.recipes.stages import CORPUS, SCORES, Stage, plan, run_of
+from disco_mt.recipes.stages import CORPUS, DATA_STAGES, SCORES, Stage, plan, run_of
 from disco_mt.recipes.suite import DataName, Suite
 from disco_mt.settings import at_least
 from disco_mt.training.rundir import read_log
@@ -74,7 +74,7 @@ class Workspace:
 
     def dataset(self, name: DataName) -> Path:
         """The directory of a dataset."""
-        return self._made("prepare" if name == "raw" else "distill")
+        return self._made(DATA_STAGES[name])
 
     def model(self, system: str) -> Path:
         """The directory of a system's model: the mean of its best checkpoints."""

@@ -60,9 +60,9 @@ def test_a_recipe_is_the_same_after_writing_it_as_toml(name: str, tmp_path: Path
 
 def test_the_systems_of_multi30k() -> None:
     systems = load_suite("multi30k.en-de").systems
-    assert len(systems) == 10
+    assert len(systems) == 11
     assert systems["at-raw"].recipe.model.dropout == 0.2
-    assert all(each.recipe.model.dropout == 0.1 for each in systems.values() if each.data == "distilled")
+    assert all(each.recipe.model.dropout == 0.1 for each in systems.values() if each.data != "raw")
     assert {name for name, each in systems.items() if each.recipe.model.contextless} == {
         "at-contextless",
         "at-contextless-distilled",
@@ -78,8 +78,23 @@ MISTAKES = {
     "unknown teacher": ('teacher = "teacher"', 'teacher = "me"', "'me' is not a system; there are: teacher,"),
     "taught by a pupil": ('teacher = "teacher"', 'teacher = "disco"', 'must have data = "raw"'),
     "no teacher": ('teacher = "teacher"', "", "distill.teacher is missing"),
-    "unknown data": ('data = "distilled"', 'data = "wet"', "data must be one of raw, distilled; got 'wet'"),
+    "unknown data": (
+        'data = "distilled"',
+        'data = "wet"',
+        "data must be one of raw, distilled, spliced; got",
+    ),
     "unknown corpus": ('"tatoeba"', '"babel"', "data: source must be one of multi30k, tatoeba, phrasebook"),
+    "spliced of nothing": (
+        'data = "distilled"',
+        'data = "spliced"',
+        "wants spliced data: set distill.splice",
+    ),
+    "too few spliced": ("beam = 2", "beam = 2\nsplice = -1.0", "distill.splice must be at least 0, got -1.0"),
+    "a start that comes later": (
+        "[systems.teacher]",
+        '[systems.teacher]\nstart = "disco"',
+        "systems.teacher: start must name a system that is trained before it (), got 'disco'",
+    ),
     "like nobody": (
         'like = "disco"',
         'like = "it"',
