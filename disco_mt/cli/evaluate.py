@@ -50,8 +50,8 @@ def evaluate(
         rescore_with: A model that picks among the length candidates by reading each left to right: a model as
             in --model, or "self" for the same weights.
         hypotheses: File to write the translations to, for other metrics; it must not exist yet.
-        tune_length_penalty: Score every length penalty from 0.0, 0.2 ... 2.0 first (give dev files), then the
-            best of them.
+        tune_length_penalty: Score every length penalty from 0.0, 0.2 ... 2.0 first (of length candidates from
+            1.0 to 3.0; give dev files), then the best of them.
         tune_length_weight: The same for the length weight of rescoring or of strategy autoregressive.
         paper_bleu: Also the paper's tokenised BLEU, with compound splitting for German; not comparable with
             sacreBLEU.

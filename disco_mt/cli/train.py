@@ -32,8 +32,8 @@ class TrainCommand:
     out: Path
     """Run directory: checkpoints, the best models, log.jsonl."""
     start: str = ""
-    """A model to go on with, on other data or in another way: a model directory, a shipped model, or the id of
-    one on the hub. Sizes and tokenizers must be the same (disco prepare --tokenizers MODEL)."""
+    """A model to go on with, on other data or in another way: a model directory, a shipped model, or the id
+    of one on the hub. Sizes and tokenizers must be the same (disco prepare --tokenizers MODEL)."""
     resume: bool = False
     """Go on with the run in --out from its last checkpoint; on a CPU bit for bit as if never stopped."""
     device: str = "cpu"

@@ -20,15 +20,15 @@ def easy_first(
     trace: bool = False,
     pinned: Pinned | None = None,
     on_pass: OnPass[int] | None = None,
+    length_penalty: float = 1.0,
 ) -> list[Hypothesis[int]]:
     """Algorithm 1. The order z is that of the first pass's probabilities and stays fixed.
 
     At the latest after N + 1 passes nothing changes any more: rank r depends on ranks below r only.
     Pinned words come first in the order, so that all others observe them.
     """
-    return refine(
-        model, source, _by_confidence, "easy-first", iterations, length_beam, trace, pinned, on_pass
-    )
+    given = iterations, length_beam, trace, pinned, on_pass, length_penalty
+    return refine(model, source, _by_confidence, "easy-first", *given)
 
 
 def _by_confidence(log_probs: Tensor, candidates: Candidates) -> Tensor:

@@ -33,6 +33,7 @@ class Candidates:
     eos: Tensor  # (B * K, tgt) bool
     encoded: Encoded  # B * K rows
     pins: Placed | None = None  # where words are pinned
+    length_penalty: float = 1.0  # alpha; 1: the paper's mean
 
     @property
     def beam(self) -> int:
@@ -56,13 +57,15 @@ class Candidates:
         return context.easy_first_order(sure, self.words)
 
     def scores(self, log_probs: Tensor) -> Tensor:
-        """Average log probability of each candidate, sum / N. (B * K, tgt) -> (B, K).
+        """Log probability of each candidate over N^alpha, its mean where alpha is 1. (B * K, tgt) -> (B, K).
 
+        The mean likes short candidates, which leave out what is hard to say; a greater alpha makes up for it.
         Pinned words count, too, where the model can say how well they go with the rest (see `predict`). They
         are divided by one N for all candidates: a word that surprises the model would surprise it less, on
         average, in a longer sentence, and the longest would win.
         """
-        free = self._sums(log_probs, self.free) / self.number_free.clamp(min=1)
+        number = self.number_free.clamp(min=1).to(log_probs.dtype)
+        free = self._sums(log_probs, self.free) / number**self.length_penalty
         if self.pins is None or not self.pins.judged:
             return free
         return free + self._sums(log_probs, self.words & self.pins.where) / self.lengths[:, :1]
@@ -87,6 +90,7 @@ class Candidates:
             self.eos[rows],
             self.encoded.rows(rows.nonzero()[:, 0]),
             None if self.pins is None else self.pins.rows(rows),
+            self.length_penalty,
         )
 
 

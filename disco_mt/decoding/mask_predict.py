@@ -25,12 +25,13 @@ def mask_predict(
     trace: bool = False,
     pinned: Pinned | None = None,
     on_pass: OnPass[int] | None = None,
+    length_penalty: float = 1.0,
 ) -> list[Hypothesis[int]]:
-    """T passes, no early stop; the winner is the candidate with the best average log probability.
+    """T passes, no early stop; the winner is the candidate with the best score, at the end.
 
     A word that is kept keeps the probability it had when it was last predicted; pinned words are kept always.
     """
-    candidates = pinned_candidates(model, model.encode(source), length_beam, pinned)
+    candidates = pinned_candidates(model, model.encode(source), length_beam, pinned, length_penalty)
     recorder = Recorder("mask-predict", len(source), trace, on_pass, placing_passes(model, pinned))
     now = BestWords(candidates.blank(), torch.zeros(candidates.words.shape, device=source.device))
     masked = candidates.free

@@ -24,6 +24,8 @@ def by_rule(
     length_beam: int,
     trace: bool = False,
     on_pass: OnPass[int] | None = None,
+    length_penalty: float = 1.0,
 ) -> list[Hypothesis[int]]:
     """Algorithm 1 with another visibility. Only orders are sure to converge: all-but-itself has cycles."""
-    return refine(model, source, RULES[rule], rule, iterations, length_beam, trace, on_pass=on_pass)
+    given = iterations, length_beam, trace, None, on_pass, length_penalty
+    return refine(model, source, RULES[rule], rule, *given)

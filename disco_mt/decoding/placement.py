@@ -18,14 +18,16 @@ Places = dict[int, int]
 """Number of a pin -> position of its first token."""
 
 
-def pinned_candidates(model: Iterative, encoded: Encoded, beam: int, pinned: Pinned | None) -> Candidates:
+def pinned_candidates(
+    model: Iterative, encoded: Encoded, beam: int, pinned: Pinned | None, length_penalty: float = 1.0
+) -> Candidates:
     """Length candidates with the pins in their places."""
     if pinned is None or not any(pinned.sentences):
-        return length_candidates(model, encoded, beam)
+        return replace(length_candidates(model, encoded, beam), length_penalty=length_penalty)
     assert encoded.length_log_probs is not None
     longest = model.config.longest_target
     lengths, log_probs = lengths_for(pinned, encoded.length_log_probs, beam, longest)
-    bare = candidates_at(encoded, lengths, log_probs)
+    bare = replace(candidates_at(encoded, lengths, log_probs), length_penalty=length_penalty)
     known = [_given_places(pins) for pins in pinned.sentences for _ in range(beam_for(pins, beam, longest))]
     candidates = _with_pins(bare, pinned, known, not model.sees_masks)
     if any(pin.at is None for pins in pinned.sentences for pin in pins):

@@ -36,12 +36,13 @@ def refine(
     trace: bool,
     pinned: Pinned | None = None,
     on_pass: OnPass[int] | None = None,
+    length_penalty: float = 1.0,
 ) -> list[Hypothesis[int]]:
     """Predict every word of every candidate again and again until the best candidate stays as it is.
 
     source: (batch, src). `iterations` is T: one first pass and at most T - 1 refinements.
     """
-    candidates = pinned_candidates(model, model.encode(source), beam, pinned)
+    candidates = pinned_candidates(model, model.encode(source), beam, pinned, length_penalty)
     recorder = Recorder(strategy, len(source), trace, on_pass, placing_passes(model, pinned))
     visible = context.observed_set(
         candidates.words & ~candidates.free, candidates.eos

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -33,7 +34,8 @@ class DecodingOptions:
     beam: int = 5
     """Beam size of beam search (autoregressive models)."""
     length_penalty: float = 1.0
-    """alpha: beam search divides log P by length to this power."""
+    """alpha: beam search, and the choice among length candidates, divide log P by length to this power. The
+    paper has 1 for the latter, the mean, which likes short ones."""
     length_weight: float = 0.0
     """Weight of log P(N | X) where a DisCo model's candidates are read left to right: strategy
     autoregressive, and rescoring by a DisCo model."""
@@ -57,32 +59,31 @@ class Wishes:
 Decode = Callable[[Any, Tensor, DecodingOptions, Wishes], list[Hypothesis[int]]]
 """(model of the kind, source, options, wishes) -> one hypothesis a sentence."""
 
+
+def _refined(
+    of: Callable[..., list[Hypothesis[int]]], model: Any, x: Tensor, o: DecodingOptions, w: Wishes
+) -> list[Hypothesis[int]]:
+    return of(model, x, o.iterations, o.length_beam, w.trace, w.pinned, w.on_pass, o.length_penalty)
+
+
+def _by_rule(rule: str) -> Decode:
+    return lambda model, x, o, w: by_rule(
+        model, x, rule, o.iterations, o.length_beam, w.trace, w.on_pass, o.length_penalty
+    )
+
+
 STRATEGIES: dict[str, dict[str, Decode]] = {
     "disco": {
-        "easy-first": lambda model, x, o, w: easy_first(
-            model, x, o.iterations, o.length_beam, w.trace, w.pinned, w.on_pass
-        ),
-        "mask-predict": lambda model, x, o, w: mask_predict(
-            model, x, o.iterations, o.length_beam, w.trace, w.pinned, w.on_pass
-        ),
-        "left-to-right": lambda model, x, o, w: by_rule(
-            model, x, "left-to-right", o.iterations, o.length_beam, w.trace, w.on_pass
-        ),
-        "right-to-left": lambda model, x, o, w: by_rule(
-            model, x, "right-to-left", o.iterations, o.length_beam, w.trace, w.on_pass
-        ),
-        "all-but-itself": lambda model, x, o, w: by_rule(
-            model, x, "all-but-itself", o.iterations, o.length_beam, w.trace, w.on_pass
-        ),
+        "easy-first": partial(_refined, easy_first),
+        "mask-predict": partial(_refined, mask_predict),
+        "left-to-right": _by_rule("left-to-right"),
+        "right-to-left": _by_rule("right-to-left"),
+        "all-but-itself": _by_rule("all-but-itself"),
         "autoregressive": lambda model, x, o, _: read_autoregressively(
             model, x, o.length_beam, o.length_weight
         ),
     },
-    "cmlm": {
-        "mask-predict": lambda model, x, o, w: mask_predict(
-            model, x, o.iterations, o.length_beam, w.trace, w.pinned, w.on_pass
-        )
-    },
+    "cmlm": {"mask-predict": partial(_refined, mask_predict)},
     "autoregressive": {
         "beam": lambda model, x, o, _: beam_search(model, x, o.beam, o.length_penalty),
         "greedy": lambda model, x, o, _: beam_search(model, x, 1, o.length_penalty),

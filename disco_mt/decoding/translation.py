@@ -17,7 +17,7 @@ class CandidatePass(Generic[Token]):
     probabilities: tuple[float, ...]
     observed: tuple[tuple[int, ...], ...]  # observed[n]: positions whose word position n saw (EOS always)
     predicted: tuple[bool, ...]  # False where mask-predict kept a word (and its probability)
-    score: float  # mean log probability: what the length beam compares (pinned words: see length_beam.py)
+    score: float  # mean log probability: what the length beam compares (pins, other means: length_beam.py)
     pinned: tuple[bool, ...] = ()  # True where a word was given, not predicted; empty where none was
 
 

@@ -55,8 +55,8 @@ def _seams(source: Side, draws: int) -> Iterator[tuple[tuple[int, int], tuple[in
     places, keys = places[order], keys[order]
     random = np.random.default_rng(_SEED)
     drawn = random.integers(len(places), size=draws)
-    alike = (np.searchsorted(keys, keys[drawn], side=side) for side in ("left", "right"))
-    seams, others = places[drawn], places[random.integers(*alike)]
+    first, behind = np.searchsorted(keys, keys[drawn]), np.searchsorted(keys, keys[drawn], side="right")
+    seams, others = places[drawn], places[random.integers(first, behind)]
     starts = source.offsets[np.searchsorted(source.offsets, seams, side="right") - 1]
     ends = source.offsets[np.searchsorted(source.offsets, others, side="right")]
     for start, seam, other, end in zip(starts, seams, others, ends, strict=True):

@@ -137,8 +137,9 @@ class Incremental:
     ) -> Iterator[tuple[int, Hypothesis[int]]]:
         """See Engine."""
         strategy = strategy_for("disco", options.strategy)
+        passes = strategy, options.iterations, options.length_beam
         for found in self.engine.decode(
-            sentences, strategy, options.iterations, options.length_beam, batch_tokens
+            sentences, *passes, batch_tokens, length_penalty=options.length_penalty
         ):
             yield found.place, found.hypothesis
 

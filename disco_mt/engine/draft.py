@@ -30,6 +30,7 @@ class Draft:
     source: Source
     rows: Tensor  # (S,) decoder rows computed
     projected: Tensor  # (S,) tokens whose keys were projected
+    length_penalty: float = 1.0
     entries: Tensor | None = None  # vocabulary ids to choose from, of a lone sentence (shortlist.py)
 
     @property
@@ -38,9 +39,10 @@ class Draft:
         return self.lengths.shape[1]
 
     def scores(self) -> Tensor:
-        """Average log probability of each candidate that is alive. (S, K)."""
-        means = (self.log_probs * self.words).sum(dim=2) / self.lengths
-        return means.masked_fill_(~self.alive, -torch.inf)
+        """Log probability of each candidate that is alive over N^alpha, its mean where alpha is 1. (S, K)."""
+        number = self.lengths.to(self.log_probs.dtype)
+        scores = (self.log_probs * self.words).sum(dim=2) / number**self.length_penalty
+        return scores.masked_fill_(~self.alive, -torch.inf)
 
     def anchors(self) -> Tensor:
         """Keys and values of each candidate's EOS. (2 * layers, S * K, width)."""

@@ -84,13 +84,14 @@ class IncrementalEngine:
         length_beam: int = 5,
         batch_tokens: int = 1,
         schedule: Schedule | None = None,
+        length_penalty: float = 1.0,
     ) -> Iterator[Finished]:
         """Sentences as source ids without EOS; results come as they are finished.
 
         About `batch_tokens` padded source tokens are in flight; a sentence that is finished makes room for
         the next. 1: one sentence at a time.
         """
-        options = ORDERS[strategy], iterations, length_beam, schedule or Exact()
+        options = ORDERS[strategy], iterations, length_beam, length_penalty, schedule or Exact()
         run = _Run(self.runtime, *options, self.pruning, self.shortlist)
         queue = Queue(sentences, 1 if self.shortlist else batch_tokens)
         draft: Draft | None = None
@@ -140,6 +141,7 @@ class _Run:
     order: Order
     iterations: int
     beam: int
+    length_penalty: float
     schedule: Schedule
     pruning: Pruning
     shortlist: Shortlist | None
@@ -177,6 +179,7 @@ class _Run:
             source=source,
             rows=total,
             projected=torch.full_like(total, lengths.shape[1]),
+            length_penalty=self.length_penalty,
         )
 
     def refine(self, draft: Draft) -> Draft:

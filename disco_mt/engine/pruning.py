@@ -13,7 +13,8 @@ class Pruning:
     """What may be left out. By default nothing: the engine is exact."""
 
     drop_behind: float = 0.0
-    """Drop length candidates whose score (mean log probability) is this much behind the best; 0: never."""
+    """Drop length candidates whose score (mean log probability, where the length penalty is 1) is this much
+    behind the best; 0: never."""
     drop_after: int = 2
     """The first pass after which candidates are dropped."""
     shortlist: str = ""

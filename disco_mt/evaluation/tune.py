@@ -1,4 +1,7 @@
-"""Choosing a decoding weight on dev, as the paper chooses the length penalty: 0.0, 0.2, ... 2.0."""
+"""Choosing a decoding weight on dev, as the paper chooses the length penalty of beam search: 0.0 ... 2.0.
+
+Length candidates are compared by their mean in the paper, a penalty of 1. Here that can be chosen, too.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from disco_mt.translator import Translator
 
 Weight = Literal["length_penalty", "length_weight"]
 VALUES = tuple(round(0.2 * i, 1) for i in range(11))
+CANDIDATE_PENALTIES = tuple(round(1 + 0.2 * i, 1) for i in range(11))
 
 
 def tune(
@@ -22,7 +26,8 @@ def tune(
     weight: Weight,
 ) -> Iterator[tuple[float, float]]:
     """(value, BLEU) for every value of the grid, as each is done."""
-    for value in VALUES:
+    searching = translator.model.config.kind == "autoregressive"
+    for value in VALUES if searching or weight == "length_weight" else CANDIDATE_PENALTIES:
         tried = with_weight(options, weight, value)
         texts = [found.text for found in translator.translate(lines, **asdict(tried))]
         yield value, measure(texts, references, translator.text.target.language).bleu

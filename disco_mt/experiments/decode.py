@@ -54,6 +54,8 @@ class Decoding:
     def settings(self) -> dict[str, Any]:
         """The options that matter to this strategy."""
         names = _READ.get(self.options.strategy, _ITERATIVE)
+        if names is _ITERATIVE and self.options.length_penalty != 1:
+            names = (*names, "length_penalty")
         if self.rescore_with:
             names = (*names, "length_weight")
         return {"strategy": self.options.strategy} | {name: getattr(self.options, name) for name in names}

@@ -109,11 +109,11 @@ def command(
     limit = ["--threads", str(threads), *(["--device", device] if device != "cpu" else [])]
     match stage.verb:
         case "train":
-            data, *start = (str(stages[need].output) for need in stage.needs)
-            begin = [word for model in start for word in ("--start", model)]
+            data, *start = (stages[need].output for need in stage.needs)
+            begin = [word for model in start for word in ("--start", str(model))]
             begin += ["--resume"] if is_run(stage.output) else []
             recipe = str(stage.directory / RECIPE)
-            return ["train", recipe, "--data", data, *output, *limit, *begin]
+            return ["train", recipe, "--data", str(data), *output, *limit, *begin]
         case "average":
             run = run_of(stages[stage.needs[0]], stages)
             return ["average", str(run), *output, "--number", str(suite.average)]

@@ -38,7 +38,7 @@ def word(
 
 
 def slow_easy_first(
-    model: TranslationModel, source: list[int], iterations: int, beam: int
+    model: TranslationModel, source: list[int], iterations: int, beam: int, penalty: float
 ) -> tuple[list[int], int, float]:
     """Algorithm 1 as it is printed, one position at a time."""
     lengths, _ = best_lengths(
@@ -50,7 +50,7 @@ def slow_easy_first(
         order[k] = sorted(range(length), key=lambda n, k=k: (-now[k][n][1], n))
 
     def mean(k: int) -> float:
-        return sum(p for _, p in now[k]) / len(now[k])
+        return sum(p for _, p in now[k]) / len(now[k]) ** penalty
 
     winner = max(now, key=lambda k: (mean(k), -k))
     for step in range(2, iterations + 1):
@@ -66,14 +66,23 @@ def slow_easy_first(
     return [w for w, _ in now[winner]], iterations, mean(winner)
 
 
-@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 6), st.integers(1, 4))
+@given(
+    st.integers(0, 10_000),
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.integers(1, 4),
+    st.sampled_from([1.0, 1.0, 0.5, 2.4]),
+)
 @settings(max_examples=25, deadline=None)
-def test_easy_first_equals_the_printed_algorithm(seed: int, length: int, iterations: int, beam: int) -> None:
+def test_easy_first_equals_the_printed_algorithm(
+    seed: int, length: int, iterations: int, beam: int, penalty: float
+) -> None:
+    """A penalty of 1 is the printed mean."""
     model = lively(build_model(tiny_config(length_classes=9), seed), seed)
     (source,) = random_sources([length], seed)
     with torch.inference_mode():
-        tokens, steps, score = slow_easy_first(model, source, iterations, beam)
-        found = easy_first(model, padded([source]), iterations, beam)[0]
+        tokens, steps, score = slow_easy_first(model, source, iterations, beam, penalty)
+        found = easy_first(model, padded([source]), iterations, beam, length_penalty=penalty)[0]
     assert (list(found.tokens), found.steps) == (tokens, steps)
     assert found.score == pytest.approx(score, abs=1e-9)
 
@@ -182,3 +191,16 @@ def test_trace_of_easy_first_tells_who_saw_whom(make_model: Callable[..., Transl
         assert found.trace.passes[0][k].observed == ((),) * length
         sizes = sorted(len(sight) for sight in found.trace.passes[1][k].observed)
         assert sizes == list(range(length))
+
+
+def test_a_length_penalty_makes_up_for_the_liking_of_short_candidates(
+    make_model: Callable[..., TranslationModel],
+) -> None:
+    model = make_model()
+    sources = padded(random_sources([6] * 20, 1))
+    for decode in (easy_first, mask_predict):
+        lengths = [
+            sum(len(found.tokens) for found in decode(model, sources, 3, 6, length_penalty=penalty))
+            for penalty in (0.0, 1.0, 3.0)
+        ]
+        assert lengths[0] < lengths[1] < lengths[2]

@@ -47,12 +47,12 @@ def model_of(seed: int) -> DisCo:
 
 
 def plain(
-    model: DisCo, sources: list[list[int]], strategy: str, iterations: int, beam: int
+    model: DisCo, sources: list[list[int]], strategy: str, iterations: int, beam: int, penalty: float = 1.0
 ) -> list[Hypothesis[int]]:
     """The reference."""
     if strategy == "easy-first":
-        return easy_first(model, padded(sources), iterations, beam)
-    return by_rule(model, padded(sources), strategy, iterations, beam)
+        return easy_first(model, padded(sources), iterations, beam, length_penalty=penalty)
+    return by_rule(model, padded(sources), strategy, iterations, beam, length_penalty=penalty)
 
 
 def in_order(finished: list[Finished]) -> list[Hypothesis[int]]:
@@ -73,15 +73,23 @@ def same(ours: Hypothesis[int], theirs: Hypothesis[int], within: float = 1e-10) 
     st.integers(1, 9),
     st.integers(1, 6),
     st.sampled_from([1, 15, 30, 1000]),
+    st.sampled_from([1.0, 1.0, 0.0, 2.4]),
 )
 @settings(max_examples=1000, deadline=None)
 def test_engine_equals_the_plain_algorithm(
-    seed: int, strategy: str, lengths: list[int], iterations: int, beam: int, batch_tokens: int
+    seed: int,
+    strategy: str,
+    lengths: list[int],
+    iterations: int,
+    beam: int,
+    batch_tokens: int,
+    penalty: float,
 ) -> None:
     model, sources = model_of(seed % 50), random_sources(lengths, seed)
     engine = IncrementalEngine(TorchRuntime(model))
-    found = list(engine.decode(sources, strategy, iterations, beam, batch_tokens))
-    for ours, theirs in zip(in_order(found), plain(model, sources, strategy, iterations, beam), strict=True):
+    found = list(engine.decode(sources, strategy, iterations, beam, batch_tokens, length_penalty=penalty))
+    expected = plain(model, sources, strategy, iterations, beam, penalty)
+    for ours, theirs in zip(in_order(found), expected, strict=True):
         same(ours, theirs)
     assert engine.work == sum((each.work for each in found), Work())
     assert engine.work.passes == sum(each.hypothesis.steps for each in found)

@@ -37,7 +37,7 @@ def test_cached_translations_are_those_of_the_translator(lab: Lab, workspace: Wo
 def test_options_that_are_not_read_do_not_matter(lab: Lab, workspace: Workspace):
     lab.decode(EASY, "valid")
     before = files(workspace)
-    lab.decode(replace(EASY, options=replace(EASY.options, beam=3, length_penalty=0.2)), "valid")
+    lab.decode(replace(EASY, options=replace(EASY.options, beam=3, length_weight=0.2)), "valid")
     assert files(workspace) == before
     lab.decode(replace(EASY, options=replace(EASY.options, length_beam=4)), "valid")
     assert len(files(workspace)) == len(before | files(workspace))
