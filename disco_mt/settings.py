@@ -37,7 +37,7 @@ def _check_type(hint: Any, value: object, where: str) -> None:
     choices = get_args(hint)
     if is_dataclass(hint):
         expected: tuple[type, ...] = (dict,)
-    elif hint is float:
+    elif hint in (float, float | None):
         expected = (int, float)
     elif isinstance(hint, type):
         expected = (hint,)

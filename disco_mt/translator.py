@@ -8,7 +8,7 @@ translator.translate(["How are you?"])[0].text
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -52,6 +52,7 @@ class Translator:
     device: str = "cpu"
     rescorer: Reader | None = None
     engine: Engine | None = None  # what decodes where it can; None: the plain algorithms
+    length_penalty: float | None = None  # where none is asked for: the model's own, which dev has chosen
 
     @staticmethod
     def from_pretrained(
@@ -78,7 +79,8 @@ class Translator:
         model = load_weights(directory).to(check_device(device))
         rescorer = _rescorer(directory, model, rescore_with) if str(rescore_with) else None
         chosen = make_engine(model, text.vocabularies, device, engine, precision, threads, pruning)
-        return Translator(model, text, device, rescorer, chosen)
+        own = directory.extra.get("decoding", {}).get("length_penalty")
+        return Translator(model, text, device, rescorer, chosen, own)
 
     def translate(
         self,
@@ -87,7 +89,7 @@ class Translator:
         iterations: int = 10,
         length_beam: int = 5,
         beam: int = 5,
-        length_penalty: float = 1.0,
+        length_penalty: float | None = None,
         length_weight: float = 0.0,
         split: bool = False,
         long: Long = "split",
@@ -137,6 +139,8 @@ class Translator:
         A sentence longer than the model reads, or whose pins cannot be kept, comes back with `refused` set.
         """
         strategy_for(self.model.config.kind, options.strategy)  # refuse before any work
+        if options.length_penalty is None:
+            options = replace(options, length_penalty=self.length_penalty)
         at_least("batch_tokens", batch_tokens, 1)
         pins = [()] * len(sentences) if pinned is None else pinned
         if any(pins):

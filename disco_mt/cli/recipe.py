@@ -140,7 +140,7 @@ def package_model(
         data: Folder of the corpus; by default DISCO_DATA.
     """
     suite = load_suite(name)
-    made = package(Workspace(suite, runs and runs / suite.name, data), system, out)
+    made = package(Workspace(suite, runs and runs / suite.name, data), system, out, quiet=False)
     score = f"{made.quality.bleu:.2f} BLEU on the test set in {made.steps:.2f} steps"
     print(f"{out}: {made.megabytes:.1f} MB, {score}")
     return 0

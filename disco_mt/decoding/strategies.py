@@ -33,9 +33,9 @@ class DecodingOptions:
     """K: how many lengths are tried."""
     beam: int = 5
     """Beam size of beam search (autoregressive models)."""
-    length_penalty: float = 1.0
+    length_penalty: float | None = None
     """alpha: beam search, and the choice among length candidates, divide log P by length to this power. The
-    paper has 1 for the latter, the mean, which likes short ones."""
+    paper has 1 for the latter, the mean, which likes short ones. None: the model's own, or else 1."""
     length_weight: float = 0.0
     """Weight of log P(N | X) where a DisCo model's candidates are read left to right: strategy
     autoregressive, and rescoring by a DisCo model."""
@@ -44,7 +44,12 @@ class DecodingOptions:
         at_least("iterations", self.iterations, 1)
         at_least("length_beam", self.length_beam, 1)
         at_least("beam", self.beam, 1)
-        at_least("length_penalty", self.length_penalty, 0.0)
+        at_least("length_penalty", self.alpha, 0.0)
+
+    @property
+    def alpha(self) -> float:
+        """The length penalty."""
+        return 1.0 if self.length_penalty is None else self.length_penalty
 
 
 @dataclass(frozen=True)
@@ -63,12 +68,12 @@ Decode = Callable[[Any, Tensor, DecodingOptions, Wishes], list[Hypothesis[int]]]
 def _refined(
     of: Callable[..., list[Hypothesis[int]]], model: Any, x: Tensor, o: DecodingOptions, w: Wishes
 ) -> list[Hypothesis[int]]:
-    return of(model, x, o.iterations, o.length_beam, w.trace, w.pinned, w.on_pass, o.length_penalty)
+    return of(model, x, o.iterations, o.length_beam, w.trace, w.pinned, w.on_pass, o.alpha)
 
 
 def _by_rule(rule: str) -> Decode:
     return lambda model, x, o, w: by_rule(
-        model, x, rule, o.iterations, o.length_beam, w.trace, w.on_pass, o.length_penalty
+        model, x, rule, o.iterations, o.length_beam, w.trace, w.on_pass, o.alpha
     )
 
 
@@ -85,8 +90,8 @@ STRATEGIES: dict[str, dict[str, Decode]] = {
     },
     "cmlm": {"mask-predict": partial(_refined, mask_predict)},
     "autoregressive": {
-        "beam": lambda model, x, o, _: beam_search(model, x, o.beam, o.length_penalty),
-        "greedy": lambda model, x, o, _: beam_search(model, x, 1, o.length_penalty),
+        "beam": lambda model, x, o, _: beam_search(model, x, o.beam, o.alpha),
+        "greedy": lambda model, x, o, _: beam_search(model, x, 1, o.alpha),
     },
 }
 """Strategies by kind of model: a line each; the first is the kind's default."""

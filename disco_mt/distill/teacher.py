@@ -81,8 +81,6 @@ def _batches(sentences: Sentences, tokens: int) -> Iterator[list[list[int]]]:
 def _by_ctranslate2(
     engine: CTranslate2Engine, options: DecodingOptions, sentences: Sentences, advance: Advance
 ) -> list[tuple[int, ...]]:
-    hypotheses = engine.translate(
-        list(sentences), options.beam, options.length_penalty, with_probabilities=False
-    )
+    hypotheses = engine.translate(list(sentences), options.beam, options.alpha, with_probabilities=False)
     advance(sum(map(len, sentences)))
     return [hypothesis.tokens for hypothesis in hypotheses]

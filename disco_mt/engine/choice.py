@@ -138,9 +138,7 @@ class Incremental:
         """See Engine."""
         strategy = strategy_for("disco", options.strategy)
         passes = strategy, options.iterations, options.length_beam
-        for found in self.engine.decode(
-            sentences, *passes, batch_tokens, length_penalty=options.length_penalty
-        ):
+        for found in self.engine.decode(sentences, *passes, batch_tokens, length_penalty=options.alpha):
             yield found.place, found.hypothesis
 
 
@@ -202,4 +200,4 @@ class ByCTranslate2:
         step = max(1, batch_tokens // max((len(ids) + 1 for ids in sentences), default=1))
         for start in range(0, len(sentences), step):
             batch = list(sentences[start : start + step])
-            yield from enumerate(self.engine.translate(batch, beam, options.length_penalty), start)
+            yield from enumerate(self.engine.translate(batch, beam, options.alpha), start)

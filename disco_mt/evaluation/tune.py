@@ -16,6 +16,7 @@ from disco_mt.translator import Translator
 Weight = Literal["length_penalty", "length_weight"]
 VALUES = tuple(round(0.2 * i, 1) for i in range(11))
 CANDIDATE_PENALTIES = tuple(round(1 + 0.2 * i, 1) for i in range(11))
+TRIES = len(VALUES)
 
 
 def tune(

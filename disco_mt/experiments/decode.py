@@ -54,11 +54,14 @@ class Decoding:
     def settings(self) -> dict[str, Any]:
         """The options that matter to this strategy."""
         names = _READ.get(self.options.strategy, _ITERATIVE)
-        if names is _ITERATIVE and self.options.length_penalty != 1:
+        if names is _ITERATIVE and self.options.alpha != 1:
             names = (*names, "length_penalty")
         if self.rescore_with:
             names = (*names, "length_weight")
-        return {"strategy": self.options.strategy} | {name: getattr(self.options, name) for name in names}
+        read = {"length_penalty": self.options.alpha}
+        return {"strategy": self.options.strategy} | {
+            name: read.get(name, getattr(self.options, name)) for name in names
+        }
 
     def slug(self) -> str:
         """A name for files, such as disco.easy-first.T10.K5."""

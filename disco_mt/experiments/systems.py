@@ -16,7 +16,7 @@ class Role:
     """A kind of model, what it learns, and from which data."""
 
     kind: str
-    data: DataName
+    data: tuple[DataName, ...]  # one of them
     objective: str
     contextless: bool = False
 
@@ -24,23 +24,27 @@ class Role:
         """Does this system play the role?"""
         model, objective = system.recipe.model, system.recipe.objective.name
         found = objective or next(iter(OBJECTIVES[model.kind]))
-        own = (self.kind, self.data, self.objective, self.contextless)
-        return own == (model.kind, system.data, found, model.contextless)
+        own = (self.kind, self.objective, self.contextless)
+        return system.data in self.data and own == (model.kind, found, model.contextless)
 
     def __str__(self) -> str:
         contextless = "contextless " if self.contextless else ""
-        return f"{contextless}{self.kind} model with objective {self.objective} on {self.data} data"
+        return (
+            f"{contextless}{self.kind} model with objective {self.objective} on {' or '.join(self.data)} data"
+        )
 
 
-AT_RAW = Role("autoregressive", "raw", "autoregressive")
-AT = replace(AT_RAW, data="distilled")
+DISTILLED: tuple[DataName, ...] = ("distilled",)
+AT_RAW = Role("autoregressive", ("raw",), "autoregressive")
+AT = replace(AT_RAW, data=DISTILLED)
 CONTEXTLESS_RAW, CONTEXTLESS = replace(AT_RAW, contextless=True), replace(AT, contextless=True)
-CMLM_RAW = Role("cmlm", "raw", "cmlm")
-CMLM = replace(CMLM_RAW, data="distilled")
-DISCO_RAW = Role("disco", "raw", "disco")
-DISCO = replace(DISCO_RAW, data="distilled")
+CMLM_RAW = Role("cmlm", ("raw",), "cmlm")
+CMLM = replace(CMLM_RAW, data=DISTILLED)
+DISCO_RAW = Role("disco", ("raw",), "disco")
+DISCO = replace(DISCO_RAW, data=DISTILLED)
+SPLICED = replace(DISCO, data=("spliced",))
 EASY_FIRST_TRAINED = replace(DISCO, objective="easy-first")
-MIXTURE = replace(DISCO, objective="mixture")
+MIXTURE = replace(DISCO, objective="mixture", data=("distilled", "spliced"))
 
 GREEDY = DecodingOptions(strategy="greedy", beam=1)
 BEAM = DecodingOptions(strategy="beam", beam=5)

@@ -12,14 +12,17 @@ from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
 from disco_mt.experiments.experiment import Experiment, Options
 from disco_mt.experiments.judge import MARGIN
 from disco_mt.experiments.report import Report, Verdict
+from disco_mt.experiments.systems import Role
 from disco_mt.experiments.table import Table, number, signed
 from disco_mt.experiments.timing import Timing, measure_times
+from disco_mt.recipes.suite import Suite
 
 PLAIN, RESCORED, READ = (
     "mixture: easy-first",
     "mixture: easy-first, self-rescored",
     "mixture: read left to right",
 )
+PENALISED = "mixture: easy-first, length penalty"
 DISCO, TEACHER, TEACHER_GREEDY = "DisCo: easy-first", "AT teacher, beam 5", "AT teacher, greedy"
 BY_TEACHER = "mixture: easy-first, rescored by the AT teacher"
 
@@ -42,16 +45,24 @@ def run(lab: Lab, options: Options, command: str) -> Report:
 
 def _decodings(lab: Lab) -> dict[str, Decoding]:
     mixture, teacher = lab.system(systems.MIXTURE), systems.teacher_of(lab.suite)
+    sister = lab.system(_sister(lab.suite))
     read = DecodingOptions(strategy="autoregressive")
     return {
         PLAIN: Decoding(mixture, systems.EASY_FIRST),
         RESCORED: lab.tuned(Decoding(mixture, systems.EASY_FIRST, rescore_with="self"), "length_weight"),
         BY_TEACHER: Decoding(mixture, systems.EASY_FIRST, rescore_with=teacher),
         READ: lab.tuned(Decoding(mixture, read), "length_weight"),
-        DISCO: Decoding(lab.system(systems.DISCO), systems.EASY_FIRST),
+        PENALISED: lab.tuned(Decoding(mixture, systems.EASY_FIRST), "length_penalty"),
+        DISCO: Decoding(sister, systems.EASY_FIRST),
         TEACHER_GREEDY: Decoding(teacher, systems.GREEDY),
         TEACHER: lab.beam(teacher),
     }
+
+
+def _sister(suite: Suite) -> Role:
+    """The DisCo of the same data, without the mixture."""
+    mixture = suite.system(systems.system_for(suite, systems.MIXTURE))
+    return systems.SPLICED if mixture.data == "spliced" else systems.DISCO
 
 
 def _table(lab: Lab, found: dict[str, Hypotheses], timing: Timing) -> Table:
@@ -95,7 +106,9 @@ def _verdicts(lab: Lab, found: dict[str, Hypotheses]) -> tuple[Verdict, ...]:
     )
 
 
-ROLES = (systems.MIXTURE, systems.DISCO)
-EXPERIMENT = Experiment(
-    "One model, two readers", lambda suite: systems.with_teacher(suite, ROLES), run, ("wmt14.en-de",)
-)
+def needs(suite: Suite) -> list[str]:
+    """Both readers, their sister, and the teacher."""
+    return systems.with_teacher(suite, (systems.MIXTURE, _sister(suite)))
+
+
+EXPERIMENT = Experiment("One model, two readers", needs, run, ("wmt14.en-de",))

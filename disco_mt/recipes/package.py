@@ -1,23 +1,28 @@
 """A trained system as a model to pass on: half precision, with a card that says what it is and how good.
 
-The scores and the sentences of the card come from the very weights that are written, after rounding.
+The scores and the sentences of the card come from the very weights that are written, after rounding. The
+length penalty is chosen on dev, for the model as for its teacher, and written with the weights.
 """
 
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from disco_mt.data.dataset import Dataset
+from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.engine.choice import make_engine
 from disco_mt.errors import UserError
 from disco_mt.evaluation.quality import Quality, measure, to_json
+from disco_mt.evaluation.tune import TRIES, best, tune
 from disco_mt.files import atomic_directory, refuse_existing, write_text
-from disco_mt.models.directory import CARD, WEIGHTS, load_weights, read_config, save_model
-from disco_mt.recipes.suite import System
+from disco_mt.models.base import TranslationModel
+from disco_mt.models.directory import CARD, WEIGHTS, Directory, load_weights, read_config, save_model
+from disco_mt.progress import stage
+from disco_mt.recipes.suite import Suite
 from disco_mt.recipes.workspace import Workspace
 from disco_mt.text.pair import TextPair
 from disco_mt.translator import Translator
@@ -57,30 +62,53 @@ EVERYDAY = (
 
 
 @dataclass(frozen=True)
+class Scored:
+    """A system on the test set."""
+
+    options: DecodingOptions  # with the length penalty that dev has chosen
+    quality: Quality
+    steps: float
+
+
+@dataclass(frozen=True)
 class Packaged:
     """What was written."""
 
     out: Path
     megabytes: float  # of the weights
-    quality: Quality
-    steps: float
+    scored: Scored
+
+    @property
+    def quality(self) -> Quality:
+        """Of the test set."""
+        return self.scored.quality
+
+    @property
+    def steps(self) -> float:
+        """Decoder passes a sentence."""
+        return self.scored.steps
 
 
-def package(workspace: Workspace, system: str, out: Path) -> Packaged:
+def package(workspace: Workspace, system: str, out: Path, quiet: bool = True) -> Packaged:
     """Write the averaged model of a system into the new directory `out`, for others to use."""
     refuse_existing(out)
-    chosen, directory = workspace.suite.system(system), read_config(workspace.model(system))
+    directory = read_config(workspace.model(system))
     attribution = _attribution(workspace)
     model = load_weights(directory).half().float()  # what a reader of the half-precision file gets
-    translator = Translator(model, TextPair.load(directory.path, directory.text))
-    quality, steps = _score(workspace, chosen, translator)
-    extra = directory.extra | {"test": to_json(quality) | {"steps": steps}}
+    translator = _translator(workspace.suite, model, directory)
+    scored = _score(workspace, system, translator, quiet)
+    decoding = {"length_penalty": scored.options.alpha}
+    extra = directory.extra | {
+        "test": to_json(scored.quality) | {"steps": scored.steps},
+        "decoding": decoding,
+    }
     with atomic_directory(out) as temporary:
         for name in {directory.text[side]["file"] for side in ("source", "target")}:
             shutil.copyfile(directory.path / name, temporary / name)
         save_model(temporary, model, directory.text, "", extra, torch.float16)
-        packaged = Packaged(out, (temporary / WEIGHTS).stat().st_size / 1e6, quality, steps)
-        card = _card(workspace, system, packaged, _everyday(translator, chosen), attribution)
+        packaged = Packaged(out, (temporary / WEIGHTS).stat().st_size / 1e6, scored)
+        rows = {"this model": scored, **_teacher(workspace, system, quiet)}
+        card = _card(workspace, system, packaged, rows, _everyday(translator, scored.options), attribution)
         write_text(temporary / CARD, card)
         write_text(temporary / NOTICE, f"{out.name}, a translation model of Disco.\n{attribution}\n")
     return packaged
@@ -97,25 +125,56 @@ def _attribution(workspace: Workspace) -> str:
     return ATTRIBUTION[source]
 
 
-def _score(workspace: Workspace, system: System, translator: Translator) -> tuple[Quality, float]:
-    """BLEU and the like on the test set, and mean steps."""
-    test = Dataset.open(workspace.dataset("raw")).splits["test"]
-    found = translator.translate(test.source_text(), **asdict(system.evaluate))
+def _translator(suite: Suite, model: TranslationModel, directory: Directory) -> Translator:
+    """With the engine that fits; of autoregressive models the one that distils."""
+    text, searching = TextPair.load(directory.path, directory.text), model.config.kind == "autoregressive"
+    name = "ctranslate2" if searching and suite.distill and suite.distill.engine == "ctranslate2" else ""
+    return Translator(model, text, engine=make_engine(model, text.vocabularies, name=name))
+
+
+def _score(workspace: Workspace, system: str, translator: Translator, quiet: bool) -> Scored:
+    """Choose the length penalty on dev, score the test set once."""
+    splits, options = Dataset.open(workspace.dataset("raw")).splits, workspace.suite.system(system).evaluate
+    valid, test, tried = splits["valid"], splits["test"], []
+    with stage(f"{system}: choosing the length penalty", TRIES, quiet) as advance:
+        for each in tune(translator, valid.source_text(), valid.references(), options, "length_penalty"):
+            tried.append(each)
+            advance(1)
+    options = replace(options, length_penalty=best(tried))
+    found = translator.translate(test.source_text(), **asdict(options))
     language = translator.text.target.language
     quality = measure([each.text for each in found], test.references(), language)
-    return quality, sum(each.steps for each in found) / len(found)
+    return Scored(options, quality, sum(each.steps for each in found) / len(found))
 
 
-def _everyday(translator: Translator, system: System) -> list[tuple[str, str]]:
+def _teacher(workspace: Workspace, system: str, quiet: bool) -> dict[str, Scored]:
+    """Who taught the system, if anyone did and is at hand."""
+    suite = workspace.suite
+    if suite.distill is None or suite.system(system).data == "raw":
+        return {}
+    teacher = suite.distill.teacher
+    if not workspace.stage(f"average:{teacher}").done:
+        return {}
+    directory = read_config(workspace.model(teacher))
+    translator = _translator(suite, load_weights(directory), directory)
+    return {f"its teacher ({teacher})": _score(workspace, teacher, translator, quiet)}
+
+
+def _everyday(translator: Translator, options: DecodingOptions) -> list[tuple[str, str]]:
     """Sentences and what the model makes of them, unedited; only where it reads English."""
     if translator.text.source.language != "en":
         return []
-    found = translator.translate(EVERYDAY, **asdict(system.evaluate))
+    found = translator.translate(EVERYDAY, **asdict(options))
     return [(sentence, each.text) for sentence, each in zip(EVERYDAY, found, strict=True)]
 
 
 def _card(
-    workspace: Workspace, system: str, packaged: Packaged, pairs: list[tuple[str, str]], attribution: str
+    workspace: Workspace,
+    system: str,
+    packaged: Packaged,
+    rows: dict[str, Scored],
+    pairs: list[tuple[str, str]],
+    attribution: str,
 ) -> str:
     suite = workspace.suite
     model, (source, target) = suite.system(system).recipe.model, suite.data.languages
@@ -128,12 +187,12 @@ def _card(
         f"```sh\ndisco recipe run {suite.name} --stage average\n"
         f"disco recipe package {suite.name} --system {system} --out {packaged.out.name}\n```",
         _learnt(workspace, system),
-        "\n".join(["## Scores", "", *_scores(workspace, system, packaged)]),
+        "\n".join(["## Scores", "", *_scores(suite.name, rows)]),
     ]
     if pairs:
-        rows = [f"| {sentence} | {text} |" for sentence, text in pairs]
+        said = [f"| {sentence} | {text} |" for sentence, text in pairs]
         parts.append(
-            "\n".join(["## What it says, unedited", "", f"| {source} | {target} |", "|---|---|", *rows])
+            "\n".join(["## What it says, unedited", "", f"| {source} | {target} |", "|---|---|", *said])
         )
     parts.append(f"## Data and licence\n\nThe model comes under Apache-2.0, as Disco does. {attribution}")
     return "\n\n".join(parts) + "\n"
@@ -149,20 +208,17 @@ def _learnt(workspace: Workspace, system: str) -> str:
     return f"{taught}, of made-up sources, too." if suite.system(system).data == "spliced" else f"{taught}."
 
 
-def _scores(workspace: Workspace, system: str, packaged: Packaged) -> list[str]:
-    """The test set, this model and, where it has been evaluated, its teacher."""
-    rows: dict[str, dict[str, Any]] = {
-        f"this model, {_decoding(workspace.suite.system(system))}": to_json(packaged.quality)
-        | {"steps": packaged.steps}
-    }
-    teacher = workspace.suite.distill.teacher if workspace.suite.distill else system
-    if teacher != system and workspace.stage(f"evaluate:{teacher}").done:
-        label = f"its teacher ({teacher}), {_decoding(workspace.suite.system(teacher))}"
-        rows[label] = workspace.scores(teacher)
-    lines = [f"| {name} | {s['bleu']:.2f} | {s['chrf']:.2f} | {s['steps']:.2f} |" for name, s in rows.items()]
+def _scores(suite: str, rows: dict[str, Scored]) -> list[str]:
+    """The test set, line by line."""
+    quality = next(iter(rows.values())).quality
+    lines = [
+        f"| {name}, {_decoding(each.options)} | {each.quality.bleu:.2f} | {each.quality.chrf:.2f} "
+        f"| {each.steps:.2f} |"
+        for name, each in rows.items()
+    ]
     return [
-        f"The test set of {workspace.suite.name}, {packaged.quality.sentences:,} sentences against all their "
-        f"references; sacreBLEU `{packaged.quality.bleu_signature}`.",
+        f"The test set of {suite}, {quality.sentences:,} sentences against all their references; sacreBLEU "
+        f"`{quality.bleu_signature}`. The length penalty (alpha) was chosen on dev.",
         "",
         "| | BLEU | chrF | decoder passes a sentence |",
         "|---|---:|---:|---:|",
@@ -170,8 +226,9 @@ def _scores(workspace: Workspace, system: str, packaged: Packaged) -> list[str]:
     ]
 
 
-def _decoding(system: System) -> str:
-    options = system.evaluate
+def _decoding(options: DecodingOptions) -> str:
     if options.strategy in ("beam", "greedy"):
-        return f"beam {options.beam}" if options.strategy == "beam" else "greedy"
-    return f"{options.strategy}, at most {options.iterations} passes, {options.length_beam} lengths"
+        searched = f"beam {options.beam}" if options.strategy == "beam" else "greedy"
+        return f"{searched}, alpha {options.alpha:g}"
+    passes = f"at most {options.iterations} passes, {options.length_beam} lengths"
+    return f"{options.strategy}, {passes}, alpha {options.alpha:g}"

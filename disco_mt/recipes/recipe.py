@@ -100,7 +100,9 @@ def shipped_recipes() -> list[str]:
 
 def _tables(content: dict[str, Any], name: str) -> Iterator[str]:
     """Lines of TOML: the plain values of a table (TOML writes them as JSON does), then the tables in it."""
-    plain = {key: value for key, value in content.items() if not isinstance(value, dict)}
+    plain = {
+        key: value for key, value in content.items() if value is not None and not isinstance(value, dict)
+    }
     if plain:
         yield f"\n[{name}]"
     yield from (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in plain.items())

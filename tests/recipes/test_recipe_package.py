@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,20 @@ def test_a_packaged_model_scores_what_its_card_says(workspace: Workspace, tmp_pa
         EVERYDAY, translator.translate(EVERYDAY, iterations=2, length_beam=2), strict=True
     ):
         assert f"| {sentence} | {each.text} |" in card
+
+
+def test_the_length_penalty_of_a_packaged_model_is_its_own(workspace: Workspace, tmp_path: Path) -> None:
+    made = package(workspace, "disco", tmp_path / "en-de")
+    config = json.loads((made.out / "config.json").read_text())
+    assert config["extra"]["decoding"] == {"length_penalty": made.scored.options.length_penalty}
+    config["extra"]["decoding"]["length_penalty"] = 40.0  # so that the longest candidate wins
+    (made.out / "config.json").write_text(json.dumps(config))
+    translator = Translator.from_pretrained(made.out)
+    own, asked, mean = (
+        sum(len(each.tokens) for each in translator.translate(EVERYDAY, length_penalty=penalty))
+        for penalty in (None, 40.0, 1.0)
+    )
+    assert own == asked > mean
 
 
 def test_weights_are_stored_in_half_precision_and_the_data_attributed(
