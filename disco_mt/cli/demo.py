@@ -21,6 +21,7 @@ from typing import Any
 from disco_mt.cli.common import call
 from disco_mt.errors import UserError
 
+GREETING = "How long have you lived here?"
 SENTENCE = "We visited her parents yesterday because they were sick."
 
 
@@ -46,7 +47,7 @@ ROWS = (
 
 
 def demo(out: Path = Path("demo")) -> int:
-    """Phrasebook -> teacher -> distillation -> students -> one table, one traced sentence.
+    """The shipped model; then phrasebook -> teacher -> distillation -> students -> one table, one trace.
 
     disco demo
 
@@ -57,6 +58,7 @@ def demo(out: Path = Path("demo")) -> int:
     """
     started = time.perf_counter()
     stages = Stages(out)
+    stages.greet()
     stages.corpus()
     stages.together(lambda: stages.train("teacher", "raw"), lambda: stages.train("disco-raw", "raw"))
     stages.distil()
@@ -73,6 +75,10 @@ class Stages:
     """The stages, each a `disco` command in the folder `out`."""
 
     out: Path
+
+    def greet(self) -> None:
+        """A sentence by the model that ships."""
+        self._run("translate", GREETING, echo=True)
 
     def corpus(self) -> None:
         """Text, and its ids."""
