@@ -12,15 +12,18 @@ from pathlib import Path
 
 import torch
 
-from disco_mt.data.dataset import Dataset
+from disco_mt.data.dataset import Dataset, Split
 from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.engine.choice import make_engine
 from disco_mt.errors import UserError
 from disco_mt.evaluation.quality import Quality, measure, to_json
 from disco_mt.evaluation.tune import TRIES, best, tune
 from disco_mt.files import atomic_directory, refuse_existing, write_text
+from disco_mt.models.autoregressive import Autoregressive
 from disco_mt.models.base import TranslationModel
+from disco_mt.models.cmlm import CMLM
 from disco_mt.models.directory import CARD, WEIGHTS, Directory, load_weights, read_config, save_model
+from disco_mt.models.disco import DisCo
 from disco_mt.progress import stage
 from disco_mt.recipes.suite import Suite
 from disco_mt.recipes.workspace import Workspace
@@ -107,7 +110,7 @@ def package(workspace: Workspace, system: str, out: Path, quiet: bool = True) ->
             shutil.copyfile(directory.path / name, temporary / name)
         save_model(temporary, model, directory.text, "", extra, torch.float16)
         packaged = Packaged(out, (temporary / WEIGHTS).stat().st_size / 1e6, scored)
-        rows = {"this model": scored, **_teacher(workspace, system, quiet)}
+        rows = {"this model": scored, **_teacher(workspace, system, translator, scored.options, quiet)}
         card = _card(workspace, system, packaged, rows, _everyday(translator, scored.options), attribution)
         write_text(temporary / CARD, card)
         write_text(temporary / NOTICE, f"{out.name}, a translation model of Disco.\n{attribution}\n")
@@ -134,21 +137,31 @@ def _translator(suite: Suite, model: TranslationModel, directory: Directory) -> 
 
 def _score(workspace: Workspace, system: str, translator: Translator, quiet: bool) -> Scored:
     """Choose the length penalty on dev, score the test set once."""
-    splits, options = Dataset.open(workspace.dataset("raw")).splits, workspace.suite.system(system).evaluate
-    valid, test, tried = splits["valid"], splits["test"], []
+    valid, options = _split(workspace, "valid"), workspace.suite.system(system).evaluate
+    tried: list[tuple[float, float]] = []
     with stage(f"{system}: choosing the length penalty", TRIES, quiet) as advance:
         for each in tune(translator, valid.source_text(), valid.references(), options, "length_penalty"):
             tried.append(each)
             advance(1)
-    options = replace(options, length_penalty=best(tried))
+    return _test(workspace, translator, replace(options, length_penalty=best(tried)))
+
+
+def _split(workspace: Workspace, name: str) -> Split:
+    return Dataset.open(workspace.dataset("raw")).splits[name]
+
+
+def _test(workspace: Workspace, translator: Translator, options: DecodingOptions) -> Scored:
+    test = _split(workspace, "test")
     found = translator.translate(test.source_text(), **asdict(options))
     language = translator.text.target.language
     quality = measure([each.text for each in found], test.references(), language)
     return Scored(options, quality, sum(each.steps for each in found) / len(found))
 
 
-def _teacher(workspace: Workspace, system: str, quiet: bool) -> dict[str, Scored]:
-    """Who taught the system, if anyone did and is at hand."""
+def _teacher(
+    workspace: Workspace, system: str, pupil: Translator, options: DecodingOptions, quiet: bool
+) -> dict[str, Scored]:
+    """Who taught the system, if anyone did and is at hand; and the pupil, with the teacher as its reader."""
     suite = workspace.suite
     if suite.distill is None or suite.system(system).data == "raw":
         return {}
@@ -156,8 +169,14 @@ def _teacher(workspace: Workspace, system: str, quiet: bool) -> dict[str, Scored
     if not workspace.stage(f"average:{teacher}").done:
         return {}
     directory = read_config(workspace.model(teacher))
-    translator = _translator(suite, load_weights(directory), directory)
-    return {f"its teacher ({teacher})": _score(workspace, teacher, translator, quiet)}
+    model = load_weights(directory)
+    scored = {
+        f"its teacher ({teacher})": _score(workspace, teacher, _translator(suite, model, directory), quiet)
+    }
+    if isinstance(model, Autoregressive) and isinstance(pupil.model, DisCo | CMLM):
+        rescored = _test(workspace, replace(pupil, rescorer=model), options)
+        scored["this model, candidates ranked by its teacher"] = rescored
+    return scored
 
 
 def _everyday(translator: Translator, options: DecodingOptions) -> list[tuple[str, str]]:

@@ -26,6 +26,7 @@ source = "phrasebook"
 vocabulary_size = 320
 [distill]
 teacher = "at-raw"
+splice = 1.0
 [model]
 width = 16
 encoder = { layers = 1, heads = 2, hidden = 32 }
@@ -57,6 +58,10 @@ data = "distilled"
 [systems.disco-raw]
 [systems.disco]
 data = "distilled"
+[systems.disco-spliced]
+like = "disco"
+data = "spliced"
+start = "disco"
 [systems.disco-easy-first]
 like = "disco"
 objective.name = "easy-first"

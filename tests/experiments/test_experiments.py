@@ -22,8 +22,8 @@ KINDS = ("autoregressive", "cmlm", "disco")
 
 # name -> (rows of the first table, pictures, a claim that must be judged)
 EXPECTED = {
-    "curves": (9, [f"curves-{kind}.{form}" for kind in KINDS for form in ("svg", "png")], ""),
-    "main": (9, [], "at least comparable to the CMLM with 10 steps"),
+    "curves": (10, [f"curves-{kind}.{form}" for kind in KINDS for form in ("svg", "png")], ""),
+    "main": (11, [], "at least comparable to the CMLM with 10 steps"),
     "speed": (13, ["speed.svg", "speed.png"], "faster than AT, b=5"),
     "distillation": (7, [], "DisCo gains more than the CMLM, mask-predict T=4"),
     "contextless": (6, [], "retains performance, distilled data"),
@@ -34,7 +34,7 @@ EXPECTED = {
     "example": (5, ["example.svg"], "resolves repetition"),
     "batch-size": (2, ["batch-size.svg", "batch-size.png"], "more robust to smaller batches"),
     "data-size": (2, ["data-size.svg", "data-size.png"], "as data grows, 12 to 200 pairs"),
-    "two-readers": (7, [], "Self-rescoring improves easy-first"),
+    "two-readers": (8, [], "Self-rescoring improves easy-first"),
     "pins": (6, [], "3 pinned: all are kept"),
 }
 SHORT = ("--samples", "20", "--sentences", "2", "--repeats", "2", "--steps", "2", "--quiet")
@@ -115,7 +115,9 @@ def test_a_suite_without_such_a_system_is_told_so(workspace: Workspace, tmp_path
     text = (workspace.folder.parent.parent / "mini.toml").read_text()
     (tmp_path / "less.toml").write_text(text[: text.index("[systems.disco-mixture]")])
     suite = load_suite(tmp_path / "less.toml")
-    with pytest.raises(UserError, match="less has no disco model with objective mixture on distilled data"):
+    with pytest.raises(
+        UserError, match="less has no disco model with objective mixture on distilled or spliced data"
+    ):
         load("two-readers").needs(suite)
 
 
@@ -132,16 +134,19 @@ def test_main_without_cmlm_and_distilled_at(workspace: Workspace, tmp_path: Path
     runs = workspace.folder.parent
     text = (runs.parent / "mini.toml").read_text("utf-8")
     without = ["at", "at-contextless", "cmlm", "cmlm-raw", "disco-raw", "disco-easy-first", "disco-mixture"]
+    without += ["disco-spliced"]
     (tmp_path / "whole.toml").write_text(text, encoding="utf-8")
     (tmp_path / "mini.toml").write_text(f'like = "whole.toml"\nwithout = {without}\n', encoding="utf-8")
     given = ("--recipe", tmp_path / "mini.toml", "--runs", runs, "--out", tmp_path / "out", *SHORT)
     assert main(["experiment", "main", *map(str, given)]) == 0
     found = tables((tmp_path / "out" / "report.md").read_text("utf-8"))
-    assert len(found[0]) == 5
+    assert len(found[0]) == 6
     assert [row.split(" | ")[0].strip("| ")[:22] for row in found[-1]] == [
         "DisCo mask-predict T=4",
         "DisCo mask-predict T=1",
-        "Ours: DisCo easy-first",
+        "Ours: a length penalty",
+        "Ours: DisCo + Easy-Fir",
+        "Ours: DisCo + Easy-Fir",
     ]
 
 
