@@ -25,10 +25,10 @@ from disco_mt.engine.choice import Engine, make_engine
 from disco_mt.engine.pruning import Pruning
 from disco_mt.errors import UserError
 from disco_mt.models.base import TranslationModel
-from disco_mt.models.directory import Directory, load_weights, read_config
+from disco_mt.models.directory import CONFIG, Directory, load_weights, read_config
 from disco_mt.naming import joined, named, named_passes, numbered_passes, refusal
 from disco_mt.pinning import TokenPins, check_number, neighbours, problem, token_pins
-from disco_mt.settings import at_least
+from disco_mt.settings import at_least, from_dict
 from disco_mt.special import EOS, PAD
 from disco_mt.text.pair import TextPair
 from disco_mt.text.pins import Pin
@@ -79,8 +79,7 @@ class Translator:
         model = load_weights(directory).to(check_device(device))
         rescorer = _rescorer(directory, model, rescore_with) if str(rescore_with) else None
         chosen = make_engine(model, text.vocabularies, device, engine, precision, threads, pruning)
-        own = directory.extra.get("decoding", {}).get("length_penalty")
-        return Translator(model, text, device, rescorer, chosen, own)
+        return Translator(model, text, device, rescorer, chosen, _own_penalty(directory))
 
     def translate(
         self,
@@ -327,6 +326,14 @@ def _from_hub(name: str) -> Path:
         raise UserError(
             f"{name!r} is no directory here, and the model hub did not give it either ({reason})"
         ) from None
+
+
+def _own_penalty(directory: Directory) -> float | None:
+    """What dev has chosen for the model, if it says so."""
+    where, chosen = f"{directory.path / CONFIG}: extra.decoding", directory.extra.get("decoding", {})
+    if not isinstance(chosen, dict):
+        raise UserError(f"{where} must be a table, got {chosen!r}")
+    return from_dict(DecodingOptions, chosen, where).length_penalty
 
 
 def _check_vocabulary(directory: Directory, text: TextPair) -> None:

@@ -304,6 +304,14 @@ SPOILT_MODELS: dict[str, tuple[Spoil, str]] = {
         edit("config.json", lambda c: c["model"].update(width="16")),
         "width must be a whole number, got '16'",
     ),
+    "decoding of another sort": (
+        edit("config.json", lambda c: c["extra"].update(decoding=3)),
+        "extra.decoding must be a table, got 3",
+    ),
+    "a penalty in words": (
+        edit("config.json", lambda c: c["extra"].update(decoding={"length_penalty": "two"})),
+        "extra.decoding: length_penalty must be a number, got 'two'",
+    ),
     "unknown kind": (edit("config.json", lambda c: c["model"].update(kind="gpt")), "disco, cmlm"),
     "other sizes": (
         edit("config.json", lambda c: c["model"]["encoder"].update(hidden=64)),
