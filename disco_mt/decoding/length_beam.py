@@ -64,11 +64,15 @@ class Candidates:
         are divided by one N for all candidates: a word that surprises the model would surprise it less, on
         average, in a longer sentence, and the longest would win.
         """
-        number = self.number_free.clamp(min=1).to(log_probs.dtype)
-        free = self._sums(log_probs, self.free) / number**self.length_penalty
+        free = self._sums(log_probs, self.free) / self._power(self.number_free.clamp(min=1), log_probs)
         if self.pins is None or not self.pins.judged:
             return free
-        return free + self._sums(log_probs, self.words & self.pins.where) / self.lengths[:, :1]
+        pinned = self._sums(log_probs, self.words & self.pins.where)
+        return free + pinned / self._power(self.lengths[:, :1], log_probs)
+
+    def _power(self, number: Tensor, log_probs: Tensor) -> Tensor:
+        """N^alpha, as exact as the log probabilities."""
+        return number.to(log_probs.dtype) ** self.length_penalty
 
     def _sums(self, log_probs: Tensor, counted: Tensor) -> Tensor:
         """Of the words that count. (B * K, tgt) -> (B, K)."""

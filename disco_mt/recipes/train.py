@@ -21,6 +21,9 @@ from disco_mt.training.processes import own_device, together
 from disco_mt.training.session import TrainingResult
 from disco_mt.translator import check_device, find_model
 
+# What can change during a model's life.
+_CHANGEABLE = ("dropout", "attention_dropout", "activation_dropout", "attention_init")
+
 
 def train_recipe(
     recipe: Recipe,
@@ -55,10 +58,6 @@ def train_recipe(
             quiet=quiet,
             processes=processes,
         )
-
-
-# What can change during a model's life.
-_CHANGEABLE = ("dropout", "attention_dropout", "activation_dropout", "attention_init")
 
 
 def _take_weights(model: TranslationModel, start: str, data: Path) -> dict[str, Any]:

@@ -55,7 +55,9 @@ class SentenceAnswer(BaseModel):
     pieces: list[str] = Field(description="The tokens as they read, each with the space before it.")
     probabilities: list[float]
     pinned: list[bool] = Field(description="True where a token was given; empty where none was.")
-    score: float = Field(description="Mean log probability.")
+    score: float = Field(
+        description="Log probability over N^alpha, alpha being the length penalty: the mean where it is 1."
+    )
     steps: int = Field(description="Sequential decoder passes.")
     trace: dict[str, Any] | None = Field(None, description="Every pass, if it was asked for.")
 

@@ -194,6 +194,21 @@ def test_a_surprising_pin_does_not_favour_long_candidates() -> None:
     assert torch.allclose(scores, scores[:, :1].expand_as(scores))
 
 
+def test_a_length_penalty_weighs_pins_as_it_weighs_words() -> None:
+    model, source, penalty = model_of("disco", 1), padded(random_sources([4], 1)), 2.4
+    pins = pinned((TokenPin((7,), 0),))
+    with torch.inference_mode():
+        candidates = pinned_candidates(model, model.encode(source), 4, pins, penalty)
+    assert candidates.pins is not None
+    log_probs = torch.where(candidates.pins.where, -9.0, -0.1).double()
+    lengths = candidates.lengths[0].tolist()
+    expected = [
+        -0.1 * (length - 1) / max(1, length - 1) ** penalty - 9.0 / lengths[0] ** penalty
+        for length in lengths
+    ]
+    assert candidates.scores(log_probs)[0].tolist() == pytest.approx(expected)
+
+
 @given(st.integers(0, 10_000), st.integers(1, 3), st.integers(NUM_SPECIAL, VOCABULARY - 1))
 @settings(max_examples=10, deadline=None)
 def test_a_place_is_judged_by_the_words_around_it(seed: int, width: int, token: int) -> None:

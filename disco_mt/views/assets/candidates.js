@@ -38,7 +38,7 @@ export class Candidates {
       chip.tabIndex = k === chosen ? 0 : -1;
       chip.querySelector(".score").textContent = score;
       chip.title = `${plural(this.trace.lengths[k], "token")}: probability of the length ${likely}, ` +
-        `mean log probability of the words ${score}${leads ? ", the best in this pass" : ""}`;
+        `score ${score}: log probability of the words over their number (to the power of the length penalty)${leads ? ", the best in this pass" : ""}`;
       chip.setAttribute("aria-label", chip.title);
     });
   }
