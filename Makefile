@@ -7,7 +7,7 @@ SETUP := .venv/.installed
 
 setup: $(SETUP)
 
-$(SETUP): pyproject.toml constraints.txt
+$(SETUP): pyproject.toml constraints.txt disco_mt/engine/kernels.c
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench,zh,plots,onnx,serve,ray,wmt]'

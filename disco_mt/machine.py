@@ -44,6 +44,12 @@ def exact_int8_levels() -> int:
     return 63 if x86 and "vnni" not in _cpu_info() else 127
 
 
+def has_amx_int8() -> bool:
+    """Does this processor report 8-bit matrix units, and the vector units that belong to them?"""
+    wanted = {"amx_tile", "amx_int8", "avx512f", "avx512bw", "avx512dq", "avx512vl", "fma"}
+    return wanted <= set(_cpu_info().split())
+
+
 def remembered(question: str, find_out: Callable[[], Any]) -> Any:
     """The answer (a JSON value) to a question about this machine, from the user's cache folder if known.
 

@@ -24,14 +24,17 @@ _WORDS = 20  # of the sentence that is tried
 _REPEATS = 3
 
 
-def calibrated_threads(model: DisCo, precision: str, make_runtime: MakeRuntime) -> int:
-    """The fastest number of threads for one sentence at a time; OMP_NUM_THREADS is the user's own choice."""
+def calibrated_threads(model: DisCo, precision: str, arithmetic: str, make_runtime: MakeRuntime) -> int:
+    """The fastest number of threads for one sentence at a time; OMP_NUM_THREADS is the user's own choice.
+
+    arithmetic: what computes in this precision here.
+    """
     if os.environ.get("OMP_NUM_THREADS", "").isdecimal():
         return max(1, int(os.environ["OMP_NUM_THREADS"]))
     most = _processors()
     if most == 1:
         return 1
-    question = f"threads {precision} {asdict(_size(model.config))}"
+    question = f"threads {precision} {arithmetic} {asdict(_size(model.config))}"
     return int(remembered(question, lambda: _fastest(model, precision, make_runtime, most)))
 
 

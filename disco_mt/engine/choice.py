@@ -12,9 +12,11 @@ import torch
 
 from disco_mt.decoding.strategies import DecodingOptions, strategy_for
 from disco_mt.decoding.translation import Hypothesis
+from disco_mt.engine import native
 from disco_mt.engine.calibration import calibrated_threads
 from disco_mt.engine.ctranslate2 import CTranslate2Engine, export_ctranslate2
 from disco_mt.engine.easy_first import ORDERS, IncrementalEngine, Work
+from disco_mt.engine.native_runtime import NativeRuntime
 from disco_mt.engine.pruning import Pruning
 from disco_mt.engine.runtime import Runtime
 from disco_mt.engine.split import SplitRuntime
@@ -107,7 +109,7 @@ class Incremental:
         if precision == "int8":
             check_int8()
         self.precision = precision
-        self.threads = threads or calibrated_threads(model, precision, make_runtime)
+        self.threads = threads or calibrated_threads(model, precision, arithmetic(precision), make_runtime)
         self.engine = IncrementalEngine(make_runtime(model, precision, self.threads), pruning)
         self._check_shortlist(model)
 
@@ -146,21 +148,36 @@ def make_runtime(model: DisCo, precision: str, threads: int) -> Runtime:
     """The arithmetic in a precision, as measured fastest; torch's threads in this process are set with it.
 
     float32: torch, which shares each product among its threads, since memory gives the weights only once as
-    fast as they are needed. int8: ONNX Runtime, a thread for a share of the rows; torch must not have more.
+    fast as they are needed. int8: a thread for a share of the rows; torch must not have more.
     """
     if precision == "fp32":
         torch.set_num_threads(threads)
         return TorchRuntime(model)
-    from disco_mt.engine.onnx_runtime import OnnxRuntime
-
     torch.set_num_threads(1)
-    runtime = OnnxRuntime(model, precision, threads)
+    runtime = _int8_runtime(model, threads)
     return runtime if threads == 1 else SplitRuntime(runtime, threads)
 
 
+def _int8_runtime(model: DisCo, shares: int) -> Runtime:
+    """Kernels of our own where they run, else ONNX Runtime."""
+    if native.kernels() is not None:
+        return NativeRuntime(model, shares)
+    from disco_mt.engine.onnx_runtime import OnnxRuntime
+
+    return OnnxRuntime(model, "int8", shares)
+
+
+def arithmetic(precision: str) -> str:
+    """What computes in a precision here."""
+    if precision == "fp32":
+        return "torch"
+    return "kernels" if native.kernels() is not None else "onnxruntime"
+
+
 def check_int8() -> None:
-    """Refuse int8 where its packages are missing."""
-    check_onnx("precision int8", "fp32")
+    """Refuse int8 where there is nothing for it."""
+    if native.kernels() is None:
+        check_onnx("precision int8", "fp32")
 
 
 def check_onnx(what: str, instead: str) -> None:

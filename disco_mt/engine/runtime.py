@@ -25,9 +25,8 @@ class Source:
         """The chosen sentences (numbers or mask), cut to the longest of them."""
         visible = self.visible[chosen]
         width = int(visible.sum(dim=1).max()) if len(visible) else 0
-        return Source(
-            self.keys[:, chosen, :, :width].contiguous(), visible[:, :width], self.length_log_probs[chosen]
-        )
+        keys = self.keys[:, chosen, :, :width].contiguous()
+        return Source(keys, visible[:, :width].contiguous(), self.length_log_probs[chosen])
 
     def join(self, other: Source) -> Source:
         """These sentences, then those."""

@@ -53,7 +53,7 @@ class TorchRuntime:
         keys = x[:, 1:] @ weights.source_keys  # (sentences, src, 2 * layers * width)
         heads = self.config.decoder.heads
         keys = keys.view(*keys.shape[:2], 2 * weights.layers, heads, -1).permute(2, 0, 3, 1, 4).contiguous()
-        return Source(keys, real, _length_log_probs(x[:, 0], weights.lengths))
+        return Source(keys, real, length_log_probs(x[:, 0], weights.lengths))
 
     def put_keys(self, tokens: Tensor, candidates: Tensor, places: Tensor, into: Tensor) -> None:
         """See Runtime."""
@@ -151,7 +151,7 @@ def place_keys(keys: Tensor, scale: Tensor | None, candidates: Tensor, places: T
             torch.mul(run, scale[start:end], out=out)
 
 
-def _length_log_probs(slot: Tensor, table: Tensor) -> Tensor:
+def length_log_probs(slot: Tensor, table: Tensor) -> Tensor:
     """The length predictor: slot (sentences, width) -> (sentences, classes)."""
     scores = slot @ table.T
     scores[:, 0] = -torch.inf  # no target is without tokens

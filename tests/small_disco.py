@@ -1,0 +1,22 @@
+"""Small random DisCo models in float32, and what a runtime makes of sentences."""
+
+from __future__ import annotations
+
+from disco_mt.decoding.translation import Hypothesis
+from disco_mt.engine.easy_first import IncrementalEngine
+from disco_mt.engine.runtime import Runtime
+from disco_mt.models.build import build_model
+from disco_mt.models.disco import DisCo
+from tiny import lively, tiny_config
+
+
+def model_of(seed: int, changes: dict[str, object]) -> DisCo:
+    model = lively(build_model(tiny_config(**changes), seed), seed).float()
+    assert isinstance(model, DisCo)
+    return model
+
+
+def decoded(runtime: Runtime, sources: list[list[int]], batch_tokens: int) -> list[Hypothesis[int]]:
+    found = IncrementalEngine(runtime).decode(sources, "easy-first", 6, 3, batch_tokens)
+    places = {each.place: each.hypothesis for each in found}
+    return [places[place] for place in range(len(sources))]
