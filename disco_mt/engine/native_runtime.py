@@ -54,8 +54,11 @@ class NativeRuntime:
         if library is None:
             raise RuntimeError("the kernels are not compiled, or this processor has no AMX")
         self.kernels: Any = library
-        self.weights = weights = pack(model)
-        self.dtype, self.longest_target = torch.float32, config.longest_target
+        weights = pack(model)
+        self.dtype, self.longest_target, self.layers = torch.float32, config.longest_target, weights.layers
+        self.source_words, self.source_positions = weights.source_words, weights.source_positions
+        self.words, self.positions, self.lengths = weights.words, weights.positions, weights.lengths
+        self.encoder_norm, self.decoder_norm = weights.encoder_norm, weights.decoder_norm
         self.heads, self.size = config.decoder.heads, config.width // config.decoder.heads
         self.shape, self.encoder_shape = (_shape(config, stack) for stack in (config.decoder, config.encoder))
         self.kept: list[Any] = []  # tensors that the kernels have pointers into
@@ -107,24 +110,24 @@ class NativeRuntime:
 
     def encode(self, source: Tensor) -> Source:
         """See Runtime."""
-        weights, real = self.weights, source != PAD
-        x = F.embedding(source, weights.source_words) + weights.source_positions[: source.shape[1]]
-        x = torch.cat([weights.lengths[0].expand(len(x), 1, -1), x], dim=1)
+        real = source != PAD
+        x = F.embedding(source, self.source_words) + self.source_positions[: source.shape[1]]
+        x = torch.cat([self.lengths[0].expand(len(x), 1, -1), x], dim=1)
         visible = F.pad(real, (1, 0), value=True)
         for attention, feed_forward in self.encoder:
             self.kernels.disco_encoder_layer(
                 *(byref(self.encoder_shape), pointer(x), c_int64(len(x)), c_int64(x.shape[1])),
                 *(pointer(visible), byref(attention), byref(feed_forward)),
             )
-        x = _last(x, weights.encoder_norm)
-        keys = x.new_empty(2 * weights.layers, len(x), self.heads, source.shape[1], self.size)
+        x = _last(x, self.encoder_norm)
+        keys = x.new_empty(2 * self.layers, len(x), self.heads, source.shape[1], self.size)
         sentences, places = torch.ones_like(source).nonzero(as_tuple=True)
         self._project(x[:, 1:].flatten(0, 1), self.source_keys, sentences, places, keys)
-        return Source(keys, real, length_log_probs(x[:, 0], weights.lengths))
+        return Source(keys, real, length_log_probs(x[:, 0], self.lengths))
 
     def put_keys(self, tokens: Tensor, candidates: Tensor, places: Tensor, into: Tensor) -> None:
         """See Runtime."""
-        vectors = self.weights.words[tokens] + self.weights.positions[places]
+        vectors = self.words[tokens] + self.positions[places]
         self._project(vectors, self.target_keys, candidates, places, into)
 
     def _project(
@@ -149,32 +152,32 @@ class NativeRuntime:
     ) -> None:
         """x @ matrix. rows, columns: where each row, and each 16 columns, begin."""
         offsets = (None if each is None else pointer(each) for each in (rows, columns))
-        out = c_int64(2 * self.weights.layers * self.heads * self.size)
+        out = c_int64(2 * self.layers * self.heads * self.size)
         self.kernels.disco_product(
             *(byref(self.shape), pointer(x), c_int64(len(x)), byref(matrix), pointer(into), *offsets, out)
         )
 
     def first_pass(self, rows: Rows, anchors: Tensor, source: Source) -> Tensor:
         """See Runtime."""
-        h, values = self.weights.positions[rows.places], anchors[1::2].contiguous()
+        h, values = self.positions[rows.places], anchors[1::2].contiguous()
         for number, (attention, cross, feed_forward) in enumerate(self.decoder):
             self.kernels.disco_first_layer(
                 *(byref(self.shape), pointer(h), c_int64(len(h)), byref(attention)),
                 *(pointer(values[number]), c_int64(values.shape[1]), pointer(rows.candidates)),
                 *(byref(cross), byref(_source(rows, source, number)), byref(feed_forward)),
             )
-        return _last(h, self.weights.decoder_norm)
+        return _last(h, self.decoder_norm)
 
     def later_pass(self, rows: Rows, visible: Tensor, keys: Tensor, source: Source) -> Tensor:
         """See Runtime."""
-        h = self.weights.positions[rows.places]
+        h = self.positions[rows.places]
         for number, (attention, cross, feed_forward) in enumerate(self.decoder):
             seen = _seen(keys, number, visible, True, rows.candidates)
             self.kernels.disco_later_layer(
                 *(byref(self.shape), pointer(h), c_int64(len(h)), byref(attention), byref(seen)),
                 *(byref(cross), byref(_source(rows, source, number)), byref(feed_forward)),
             )
-        return _last(h, self.weights.decoder_norm)
+        return _last(h, self.decoder_norm)
 
     def best_words(
         self, hidden: Tensor, entries: Tensor | None, together: Callable[..., list[Any]] = one_after_another
@@ -183,13 +186,15 @@ class NativeRuntime:
         if entries is not None:  # so few that float32 costs nothing
             return best_among(hidden, self.table, entries)
         found = together([partial(self._best, hidden, *share) for share in self.shares])
-        tops, ids, marks, sums = (torch.stack(parts) for parts in zip(*found, strict=True))  # (shares, rows)
-        total = (marks + sums.log()).logsumexp(dim=0)
+        if len(found) == 1:
+            ((tops, ids, totals),) = found
+            return BestWords(ids, tops - totals)
+        tops, ids, totals = (torch.stack(parts) for parts in zip(*found, strict=True))  # (shares, rows)
         best, winner = tops.max(dim=0, keepdim=True)
-        return BestWords(ids.gather(0, winner)[0], best[0] - total)
+        return BestWords(ids.gather(0, winner)[0], best[0] - totals.logsumexp(dim=0))
 
-    def _best(self, hidden: Tensor, first: int, last: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Of entries `first` to `last`: the largest logit of words, its entry, and mark and sum of all."""
+    def _best(self, hidden: Tensor, first: int, last: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Of entries `first` to `last`: the largest logit of words, its entry, and the logsumexp of all."""
         tops, marks, sums = hidden.new_empty(3, len(hidden))
         ids = torch.empty(len(hidden), dtype=torch.long)
         numbers = (c_int64(number) for number in (first, last, NUM_SPECIAL))
@@ -197,7 +202,7 @@ class NativeRuntime:
             *(byref(self.shape), pointer(hidden), c_int64(len(hidden)), byref(self.output), *numbers),
             *(pointer(each) for each in (tops, ids, marks, sums)),
         )
-        return tops, ids, marks, sums
+        return tops, ids, marks + sums.log()
 
 
 def _shape(config: ModelConfig, stack: Stack) -> CShape:
