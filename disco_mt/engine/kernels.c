@@ -1,12 +1,11 @@
 /* int8 arithmetic of the incremental engine for x86-64 processors with AMX, Intel's matrix units.
  *
- * The engine's rows go through all layers here without a stop: a product, what follows it and the rounding for
- * the next one happen while numbers are in the processor's cache. native_runtime.py calls these functions and
- * says how numbers are rounded; test_native_runtime.py holds each of them against torch.
+ * A layer is one call: a product, what follows it and the rounding for the next one happen while numbers are
+ * in the processor's cache. native_runtime.py calls these functions; test_kernels.py compares them to torch.
  *
- * Matrices are cut into panels of 32 columns. A panel is a row of tiles of 64 x 16 numbers as AMX wants them:
- * (in / 4, 16, 4). What a row becomes never depends on the rows beside it: sums of products are exact, and all
- * else is one row's own.
+ * Matrices are cut into panels of 32 columns: two columns of tiles, each tile 64 x 16 numbers as AMX wants
+ * them, (in / 4, 16, 4). What a row becomes never depends on the rows beside it: sums of products are exact,
+ * and all else is one row's own.
  */
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && (__GNUC__ >= 12 || defined(__clang__))
@@ -21,7 +20,15 @@
 
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma,amx-tile,amx-int8")
 
-enum { LANES = 16, ROWS = 32, PANEL = 32, INNER = 64, TILE = 1024, MOST_ROWS = 128, BLOCK = 512 };
+enum {
+    LANES = 16,      /* numbers that a processor handles at a time */
+    ROWS = 32,       /* rows that meet a panel together */
+    PANEL = 32,      /* columns of one */
+    INNER = 64,      /* rows of a tile */
+    TILE = 1024,     /* its bytes */
+    MOST_ROWS = 128, /* rows that are rounded at a time */
+    BLOCK = 512      /* logits of a row that are held at a time */
+};
 enum { NONE = 0, RELU = 1, GELU = 2 };
 
 typedef struct {
@@ -70,6 +77,8 @@ static __thread Buffer rounded_room, normed_room, query_room, mixed_room, inner_
 
 static int64_t up_to(int64_t number, int64_t step) { return (number + step - 1) / step * step; }
 
+static int64_t least(int64_t one, int64_t other) { return one < other ? one : other; }
+
 static __mmask16 lanes(int64_t left) { return left >= LANES ? 0xFFFF : (__mmask16)((1u << left) - 1); }
 
 /* ---- functions of 16 numbers ---- */
@@ -107,9 +116,9 @@ static inline __m512 gelu16(__m512 x) {
 
 /* ---- rows as 8-bit numbers ---- */
 
-/* Round rows of x, (rows, in), into tiles' reach: (rows, padded in). scales: (rows,). */
-static void round_rows(const Shape *shape, const float *x, int64_t rows, int64_t in, int active, uint8_t *out,
-                       float *scales) {
+/* x: (rows, in) -> (rows, padded in), scales (rows,). active: x comes from an activation. */
+static void round_rows(const Shape *shape, const float *x, int64_t rows, int64_t in, int active,
+                       uint8_t *out, float *scales) {
     int64_t padded = up_to(in, INNER);
     int32_t zero = (int32_t)(active ? shape->active_zero : shape->zero);
     for (int64_t row = 0; row < rows; row++, x += in, out += padded) {
@@ -125,7 +134,8 @@ static void round_rows(const Shape *shape, const float *x, int64_t rows, int64_t
         for (int64_t at = 0; at < padded; at += LANES) {
             __m512 part = at < in ? _mm512_maskz_loadu_ps(lanes(in - at), x + at) : _mm512_setzero_ps();
             __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(part, factor));
-            whole = _mm512_max_epi32(_mm512_add_epi32(whole, _mm512_set1_epi32(zero)), _mm512_setzero_si512());
+            whole = _mm512_add_epi32(whole, _mm512_set1_epi32(zero));
+            whole = _mm512_max_epi32(whole, _mm512_setzero_si512());
             _mm_storeu_si128((__m128i *)(out + at), _mm512_cvtusepi32_epi8(whole));
         }
     }
@@ -154,8 +164,8 @@ static inline void fetch(const int8_t *tile) {
 
 /* Sums of products of 32 (or, if half, 16) rounded rows with one panel. x: (32, padded in) -> (32, 32).
  * next: the panel that will be needed after it, or NULL. */
-static inline void multiply(const uint8_t *x, int64_t padded, const int8_t *panel, const int8_t *next, int half,
-                            int32_t *sums) {
+static inline void multiply(const uint8_t *x, int64_t padded, const int8_t *panel, const int8_t *next,
+                            int half, int32_t *sums) {
     int64_t tiles = padded / INNER;
     const int8_t *second = panel + tiles * TILE;
     _tile_zero(0);
@@ -207,34 +217,39 @@ typedef struct {
     int activation, active;         /* active: x comes from an activation */
 } Target;
 
+/* One row of a panel's sums to where it belongs. place: the row's number; column: the panel's first. */
+static inline void put_row(const int32_t *sums, const Matrix *matrix, const Target *target, int64_t place,
+                           int64_t column, float scale) {
+    int64_t base = target->row_offsets ? target->row_offsets[place] : place * target->stride;
+    for (int64_t at = column; at < column + PANEL && at < target->columns; at += LANES) {
+        __mmask16 wanted = lanes(target->columns - at);
+        __m512 y = value16(sums + at - column, matrix, at, _mm512_set1_ps(scale));
+        if (target->activation == GELU) y = gelu16(y);
+        if (target->activation == RELU) y = _mm512_max_ps(y, _mm512_setzero_ps());
+        int64_t spot = base + (target->column_offsets ? target->column_offsets[at / LANES] : at);
+        if (target->add) y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(wanted, target->add + spot));
+        _mm512_mask_storeu_ps(target->to + spot, wanted, y);
+    }
+}
+
 /* target = activation(x matrix + bias) + add. x: (rows, in). */
-static void product(const Shape *shape, const float *x, int64_t rows, const Matrix *matrix, const Target *target) {
+static void product(const Shape *shape, const float *x, int64_t rows, const Matrix *matrix,
+                    const Target *target) {
     int64_t in = matrix->in, padded = up_to(in, INNER), panel_size = padded / INNER * TILE * 2;
     int32_t sums[ROWS * PANEL] __attribute__((aligned(64)));
     float scales[MOST_ROWS];
     for (int64_t first = 0; first < rows; first += MOST_ROWS) {
-        int64_t number = rows - first < MOST_ROWS ? rows - first : MOST_ROWS;
+        int64_t number = least(rows - first, MOST_ROWS);
         uint8_t *whole = room(&rounded_room, (size_t)(up_to(number, ROWS) * padded));
         round_rows(shape, x + first * in, number, in, target->active, whole, scales);
         for (int64_t column = 0; column < target->columns; column += PANEL) {
             const int8_t *panel = matrix->panels + column / PANEL * panel_size;
             for (int64_t top = 0; top < number; top += ROWS) {
-                int64_t here = number - top < ROWS ? number - top : ROWS;
-                multiply(whole + top * padded, padded, panel, top ? NULL : panel + panel_size, here <= 16, sums);
-                for (int64_t row = 0; row < here; row++) {
-                    int64_t place = first + top + row;
-                    int64_t base = target->row_offsets ? target->row_offsets[place] : place * target->stride;
-                    __m512 scale = _mm512_set1_ps(scales[top + row]);
-                    for (int64_t at = column; at < column + PANEL && at < target->columns; at += LANES) {
-                        __mmask16 wanted = lanes(target->columns - at);
-                        __m512 y = value16(sums + row * PANEL + at - column, matrix, at, scale);
-                        if (target->activation == GELU) y = gelu16(y);
-                        if (target->activation == RELU) y = _mm512_max_ps(y, _mm512_setzero_ps());
-                        int64_t spot = base + (target->column_offsets ? target->column_offsets[at / LANES] : at);
-                        if (target->add) y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(wanted, target->add + spot));
-                        _mm512_mask_storeu_ps(target->to + spot, wanted, y);
-                    }
-                }
+                int64_t here = least(number - top, ROWS);
+                const int8_t *next = top ? NULL : panel + panel_size;
+                multiply(whole + top * padded, padded, panel, next, here <= 16, sums);
+                for (int64_t row = 0; row < here; row++)
+                    put_row(sums + row * PANEL, matrix, target, first + top + row, column, scales[top + row]);
             }
         }
     }
@@ -272,16 +287,16 @@ static void turn(const float *keys, int64_t length, int64_t size, int64_t padded
         for (int64_t column = 0; column < size; column += LANES) {
             __m512 in[LANES], out_rows[LANES];
             for (int64_t row = 0; row < LANES; row++)
-                in[row] = from + row < length
-                              ? _mm512_maskz_loadu_ps(lanes(size - column), keys + (from + row) * size + column)
-                              : _mm512_setzero_ps();
+                in[row] = _mm512_maskz_loadu_ps(from + row < length ? lanes(size - column) : 0,
+                                                keys + (from + row) * size + column);
             for (int64_t i = 0; i < 16; i += 2) { /* 1 x 1, 2 x 2, 4 x 4, 8 x 8: swap quarters */
                 out_rows[i] = _mm512_unpacklo_ps(in[i], in[i + 1]);
                 out_rows[i + 1] = _mm512_unpackhi_ps(in[i], in[i + 1]);
             }
             for (int64_t i = 0; i < 16; i += 4) {
                 for (int64_t j = 0; j < 2; j++) {
-                    __m512d one = _mm512_castps_pd(out_rows[i + j]), two = _mm512_castps_pd(out_rows[i + j + 2]);
+                    __m512d one = _mm512_castps_pd(out_rows[i + j]);
+                    __m512d two = _mm512_castps_pd(out_rows[i + j + 2]);
                     in[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(one, two));
                     in[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(one, two));
                 }
@@ -328,7 +343,8 @@ static void attend_row(const float *query, const float *turned, const float *val
         for (int64_t part = 0; part <= two; part++) {
             int64_t place = from + part * LANES;
             __m128i seen = _mm_maskz_loadu_epi8(lanes(length - place), visible + place);
-            __m512 score = _mm512_mask_blend_ps(_mm_test_epi8_mask(seen, seen), _mm512_set1_ps(-INFINITY), scores[part]);
+            __mmask16 visibly = _mm_test_epi8_mask(seen, seen);
+            __m512 score = _mm512_mask_blend_ps(visibly, _mm512_set1_ps(-INFINITY), scores[part]);
             top = _mm512_max_ps(top, score);
             _mm512_storeu_ps(weights + place, score);
         }
@@ -343,9 +359,8 @@ static void attend_row(const float *query, const float *turned, const float *val
     }
     __m512 share = _mm512_set1_ps(1.0f / _mm512_reduce_add_ps(sum));
     for (int64_t column = 0; column < size; column += 4 * LANES) {
-        int64_t parts = up_to(size - column, LANES) / LANES;
-        parts = parts < 4 ? parts : 4;
-        __m512 mixed[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
+        int64_t parts = least(up_to(size - column, LANES) / LANES, 4);
+        __m512 nothing = _mm512_setzero_ps(), mixed[4] = {nothing, nothing, nothing, nothing};
         if (size - column >= 4 * LANES) {
             for (int64_t key = 0; key < length; key++) {
                 const float *value = values + key * size + column;
@@ -386,8 +401,8 @@ void disco_attend(const float *queries, int64_t stride, int64_t rows, int64_t he
             turn(seen->keys + offset, length, size, padded, turned);
             for (int64_t row = start; row < end; row++) {
                 const uint8_t *visible = seen->visible + (seen->visible_by_row ? row : group) * length;
-                attend_row(queries + row * stride + head * size, turned, seen->values + offset, visible, length, size,
-                           padded, weights, out + row * width + head * size);
+                attend_row(queries + row * stride + head * size, turned, seen->values + offset, visible,
+                           length, size, padded, weights, out + row * width + head * size);
             }
         }
     }
@@ -409,8 +424,8 @@ static const float *enter(const Shape *shape, const float *h, int64_t rows, cons
 }
 
 /* h = h + x matrix, normalised after it in post-norm models. */
-static void leave(const Shape *shape, float *h, const float *x, int64_t rows, const Matrix *matrix, int active,
-                  const Norm *norm) {
+static void leave(const Shape *shape, float *h, const float *x, int64_t rows, const Matrix *matrix,
+                  int active, const Norm *norm) {
     Target target = plain(h, shape->width);
     target.add = h;
     target.active = active;
@@ -418,9 +433,11 @@ static void leave(const Shape *shape, float *h, const float *x, int64_t rows, co
     if (!shape->pre) normalise(h, rows, shape->width, norm, shape->eps, h);
 }
 
-static void attention_block(const Shape *shape, float *h, int64_t rows, const Attention *block, const Seen *seen) {
+static void attention_block(const Shape *shape, float *h, int64_t rows, const Attention *block,
+                            const Seen *seen) {
     int64_t width = shape->width;
-    float *query = room(&query_room, (size_t)(rows * width) * 4), *mixed = room(&mixed_room, (size_t)(rows * width) * 4);
+    float *query = room(&query_room, (size_t)(rows * width) * 4);
+    float *mixed = room(&mixed_room, (size_t)(rows * width) * 4);
     Target target = plain(query, width);
     product(shape, enter(shape, h, rows, &block->norm), rows, &block->query, &target);
     disco_attend(query, width, rows, shape->heads, width / shape->heads, seen, mixed);
@@ -428,9 +445,9 @@ static void attention_block(const Shape *shape, float *h, int64_t rows, const At
 }
 
 static void feed_forward_block(const Shape *shape, float *h, int64_t rows, const FeedForward *block) {
-    float *inner = room(&inner_room, (size_t)((rows < MOST_ROWS ? rows : MOST_ROWS) * shape->hidden) * 4);
+    float *inner = room(&inner_room, (size_t)(least(rows, MOST_ROWS) * shape->hidden) * 4);
     for (int64_t first = 0; first < rows; first += MOST_ROWS) {
-        int64_t number = rows - first < MOST_ROWS ? rows - first : MOST_ROWS;
+        int64_t number = least(rows - first, MOST_ROWS);
         float *here = h + first * shape->width;
         Target target = plain(inner, shape->hidden);
         target.activation = (int)shape->activation;
@@ -456,8 +473,9 @@ void disco_product(const Shape *shape, const float *x, int64_t rows, const Matri
 }
 
 /* One encoder layer. x: (sentences, length, width), changed in place; visible: (sentences, length). */
-void disco_encoder_layer(const Shape *shape, float *x, int64_t sentences, int64_t length, const uint8_t *visible,
-                         const Attention *attention, const FeedForward *feed_forward) {
+void disco_encoder_layer(const Shape *shape, float *x, int64_t sentences, int64_t length,
+                         const uint8_t *visible, const Attention *attention,
+                         const FeedForward *feed_forward) {
     int64_t rows = sentences * length, width = shape->width, heads = shape->heads, size = width / heads;
     float *every = room(&query_room, (size_t)(rows * 3 * width) * 4);
     float *mixed = room(&mixed_room, (size_t)(rows * width) * 4);
@@ -493,9 +511,9 @@ void disco_later_layer(const Shape *shape, float *h, int64_t rows, const Attenti
 }
 
 /* The same of the first pass, whose rows see one token each. anchors: (candidates, width), its values. */
-void disco_first_layer(const Shape *shape, float *h, int64_t rows, const Attention *self, const float *anchors,
-                       int64_t candidates, const int64_t *members, const Attention *cross, const Seen *source,
-                       const FeedForward *feed_forward) {
+void disco_first_layer(const Shape *shape, float *h, int64_t rows, const Attention *self,
+                       const float *anchors, int64_t candidates, const int64_t *members,
+                       const Attention *cross, const Seen *source, const FeedForward *feed_forward) {
     int64_t width = shape->width;
     float *mixed = room(&mixed_room, (size_t)(candidates * width) * 4);
     Target target = plain(mixed, width);
@@ -509,53 +527,63 @@ void disco_first_layer(const Shape *shape, float *h, int64_t rows, const Attenti
     _tile_release();
 }
 
-/* Of logits hidden matrix, entries first ... last - 1, for each row: the largest of those from `words` on and its
- * place; mark and sum: all are exp(mark) sum. first: a whole number of panels. */
-void disco_best(const Shape *shape, const float *hidden, int64_t rows, const Matrix *matrix, int64_t first, int64_t last,
-                int64_t words, float *tops, int64_t *places, float *marks, float *totals) {
+/* What is known of rows' logits so far: the largest of words and its place; all together exp(mark) total. */
+typedef struct {
+    float *tops;
+    int64_t *places;
+    float *marks, *totals;
+} Best;
+
+/* `size` more logits of a row, entries `block` ... of the vocabulary; words begin with entry `words`. */
+static void take(float *logits, int64_t size, int64_t block, int64_t words, const Best *best, int64_t row) {
+    for (int64_t at = size; at < up_to(size, LANES); at++) logits[at] = -INFINITY;
+    __m512 most = _mm512_set1_ps(-INFINITY), total = _mm512_setzero_ps();
+    for (int64_t at = 0; at < size; at += LANES) most = _mm512_max_ps(most, _mm512_loadu_ps(logits + at));
+    float mark = _mm512_reduce_max_ps(most);
+    if (mark > best->marks[row]) {
+        best->totals[row] *= expf(best->marks[row] - mark);
+        best->marks[row] = mark;
+    }
+    most = _mm512_set1_ps(best->marks[row]);
+    for (int64_t at = 0; at < size; at += LANES)
+        total = _mm512_add_ps(total, exp16(_mm512_sub_ps(_mm512_loadu_ps(logits + at), most)));
+    best->totals[row] += _mm512_reduce_add_ps(total);
+    if (mark <= best->tops[row]) return;
+    for (int64_t at = block < words ? words - block : 0; at < size; at++)
+        if (logits[at] > best->tops[row]) best->tops[row] = logits[at], best->places[row] = block + at;
+}
+
+/* The logits of rows, `hidden matrix`, entries first ... last - 1. first: a whole number of panels.
+ * tops, places, marks, totals: (rows,), see Best. */
+void disco_best(const Shape *shape, const float *hidden, int64_t rows, const Matrix *matrix, int64_t first,
+                int64_t last, int64_t words, float *tops, int64_t *places, float *marks, float *totals) {
     int64_t in = matrix->in, padded = up_to(in, INNER), panel_size = padded / INNER * TILE * 2;
     int32_t sums[ROWS * PANEL] __attribute__((aligned(64)));
-    float scales[MOST_ROWS];
-    float *logits = room(&logit_room, ROWS * BLOCK * 4);
+    float scales[MOST_ROWS], *logits = room(&logit_room, ROWS * BLOCK * 4);
+    Best best = {tops, places, marks, totals};
+    for (int64_t row = 0; row < rows; row++)
+        tops[row] = marks[row] = -INFINITY, totals[row] = 0, places[row] = words;
     begin_tiles();
-    for (int64_t row = 0; row < rows; row++) tops[row] = marks[row] = -INFINITY, totals[row] = 0, places[row] = words;
     for (int64_t begin = 0; begin < rows; begin += MOST_ROWS) {
-        int64_t number = rows - begin < MOST_ROWS ? rows - begin : MOST_ROWS;
+        int64_t number = least(rows - begin, MOST_ROWS);
         uint8_t *whole = room(&rounded_room, (size_t)(up_to(number, ROWS) * padded));
         round_rows(shape, hidden + begin * in, number, in, 0, whole, scales);
         for (int64_t block = first; block < last; block += BLOCK) {
-            int64_t size = last - block < BLOCK ? last - block : BLOCK;
+            int64_t size = least(last - block, BLOCK);
             for (int64_t top = 0; top < number; top += ROWS) {
-                int64_t here = number - top < ROWS ? number - top : ROWS;
+                int64_t here = least(number - top, ROWS);
                 for (int64_t column = 0; column < size; column += PANEL) {
                     const int8_t *panel = matrix->panels + (block + column) / PANEL * panel_size;
-                    multiply(whole + top * padded, padded, panel, top ? NULL : panel + panel_size, here <= 16, sums);
-                    for (int64_t row = 0; row < here; row++) {
-                        __m512 scale = _mm512_set1_ps(scales[top + row]);
-                        for (int64_t at = column; at < column + PANEL; at += LANES)
-                            _mm512_storeu_ps(logits + row * BLOCK + at, value16(sums + row * PANEL + at - column, matrix,
-                                                                                block + at, scale));
-                    }
+                    const int8_t *next = top ? NULL : panel + panel_size;
+                    multiply(whole + top * padded, padded, panel, next, here <= 16, sums);
+                    for (int64_t row = 0; row < here; row++)
+                        for (int64_t at = 0; at < PANEL; at += LANES)
+                            _mm512_storeu_ps(logits + row * BLOCK + column + at,
+                                             value16(sums + row * PANEL + at, matrix, block + column + at,
+                                                     _mm512_set1_ps(scales[top + row])));
                 }
-                for (int64_t row = 0; row < here; row++) {
-                    int64_t place = begin + top + row;
-                    float *mine = logits + row * BLOCK;
-                    for (int64_t at = size; at < up_to(size, LANES); at++) mine[at] = -INFINITY;
-                    __m512 most = _mm512_set1_ps(-INFINITY), total = _mm512_setzero_ps();
-                    for (int64_t at = 0; at < size; at += LANES) most = _mm512_max_ps(most, _mm512_loadu_ps(mine + at));
-                    float mark = _mm512_reduce_max_ps(most);
-                    if (mark > marks[place]) {
-                        totals[place] *= expf(marks[place] - mark);
-                        marks[place] = mark;
-                    }
-                    for (int64_t at = 0; at < size; at += LANES)
-                        total = _mm512_add_ps(total, exp16(_mm512_sub_ps(_mm512_loadu_ps(mine + at),
-                                                                         _mm512_set1_ps(marks[place]))));
-                    totals[place] += _mm512_reduce_add_ps(total);
-                    if (mark <= tops[place]) continue;
-                    for (int64_t at = block < words ? words - block : 0; at < size; at++)
-                        if (mine[at] > tops[place]) tops[place] = mine[at], places[place] = block + at;
-                }
+                for (int64_t row = 0; row < here; row++)
+                    take(logits + row * BLOCK, size, block, words, &best, begin + top + row);
             }
         }
     }
