@@ -22,6 +22,7 @@ from torch import Tensor
 from disco_mt.engine.packed import Linear
 from disco_mt.machine import has_amx_int8, remembered
 
+_FORMAT = 1  # of what the kernels take; kernels.c has the same
 _PANEL, _INNER = 32, 64  # columns and rows of a matrix that the kernels take at a time
 LANES = 16  # numbers that they take at a time
 LEVELS = 127  # the largest rounded weight
@@ -113,13 +114,14 @@ def kernels() -> Any | None:
 
 @functools.cache
 def _library() -> Any | None:
-    """What setup.py compiled."""
+    """What installing the package compiled, unless it was another version of it."""
     files = (Path(__file__).with_name(f"_kernels{suffix}") for suffix in EXTENSION_SUFFIXES)
     found = next((file for file in files if file.exists()), None)
     try:
-        return None if found is None else ctypes.CDLL(str(found))
+        library = None if found is None else ctypes.CDLL(str(found))
     except OSError:
         return None
+    return library if library is not None and library.disco_format() == _FORMAT else None
 
 
 def _run_here() -> bool:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from disco_mt.engine import native, torch_runtime
-from disco_mt.engine.native import CMatrix, CSeen, CShape, kernels, pointer, rounded
+from disco_mt.engine.native import CSeen, CShape, kernels, pointer, rounded
 from disco_mt.engine.native_runtime import NativeRuntime
 from disco_mt.engine.packed import Linear
 from disco_mt.engine.runtime import Rows
@@ -225,6 +225,16 @@ def test_kernels_that_fail_in_a_child_are_not_used(monkeypatch: pytest.MonkeyPat
     assert native.kernels() is not None
 
 
+@needs_kernels
+def test_kernels_of_another_version_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    for known in (native.kernels, native._library):
+        known.cache_clear()
+    monkeypatch.setattr(native, "_FORMAT", -1)
+    assert native.kernels() is None
+    for known in (native.kernels, native._library):
+        known.cache_clear()
+
+
 def test_other_processors_do_without(monkeypatch: pytest.MonkeyPatch) -> None:
     native.kernels.cache_clear()
     monkeypatch.setattr(native, "has_amx_int8", lambda: False)
@@ -240,4 +250,3 @@ def test_the_source_compiles_to_a_refusal_elsewhere(tmp_path: Path) -> None:
     except (FileNotFoundError, subprocess.CalledProcessError):
         pytest.skip("no C compiler")
     assert ctypes.CDLL(str(library)).disco_amx_allowed() == 0
-    assert isinstance(CMatrix(), ctypes.Structure)
