@@ -110,7 +110,6 @@ def _session(graph: bytes) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
-    options.add_session_config_entry("session.set_denormal_as_zero", "1")
     slower = ["BiasGeluFusion"]  # than the two operators that it makes one of
     return onnxruntime.InferenceSession(
         graph, options, providers=["CPUExecutionProvider"], disabled_optimizers=slower

@@ -85,6 +85,14 @@ def test_shares_of_the_vocabulary_change_nothing(make: Make) -> None:
         assert one.score == pytest.approx(other.score, abs=1e-6)
 
 
+def test_the_smallest_numbers_stay_what_they_are(make: Make) -> None:
+    """A runtime may be told to take them for 0, and would do so in all of the user's arithmetic."""
+    decoded(make(model_of(1, {})), random_sources([3]), 1)
+    smallest = 5e-324
+    assert smallest * 1.0 > 0
+    assert float(torch.tensor(smallest, dtype=torch.float64) * 1.0) > 0
+
+
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "find_spec", lambda name: None)
     monkeypatch.setattr(choice.native, "kernels", lambda: None)
