@@ -171,32 +171,24 @@ static inline void multiply(const uint8_t *x, int64_t padded, const int8_t *pane
                             int half, int32_t *sums) {
     int64_t tiles = padded / INNER;
     const int8_t *second = panel + tiles * TILE;
+    const uint8_t *lower = x + 16 * padded;
     _tile_zero(0);
     _tile_zero(1);
-    if (half) {
-        for (int64_t tile = 0; tile < tiles; tile++) {
-            if (next) fetch(next + 2 * tile * TILE), fetch(next + (2 * tile + 1) * TILE);
-            _tile_loadd(4, x + tile * INNER, padded);
-            _tile_loadd(6, panel + tile * TILE, 64);
-            _tile_dpbusd(0, 4, 6);
-            _tile_loadd(7, second + tile * TILE, 64);
-            _tile_dpbusd(1, 4, 7);
-        }
-    } else {
-        _tile_zero(2);
-        _tile_zero(3);
-        const uint8_t *lower = x + 16 * padded;
-        for (int64_t tile = 0; tile < tiles; tile++) {
-            if (next) fetch(next + 2 * tile * TILE), fetch(next + (2 * tile + 1) * TILE);
-            _tile_loadd(4, x + tile * INNER, padded);
-            _tile_loadd(6, panel + tile * TILE, 64);
-            _tile_dpbusd(0, 4, 6);
-            _tile_loadd(7, second + tile * TILE, 64);
-            _tile_dpbusd(1, 4, 7);
-            _tile_loadd(5, lower + tile * INNER, padded);
-            _tile_dpbusd(2, 5, 6);
-            _tile_dpbusd(3, 5, 7);
-        }
+    _tile_zero(2);
+    _tile_zero(3);
+    for (int64_t tile = 0; tile < tiles; tile++) {
+        if (next) fetch(next + 2 * tile * TILE), fetch(next + (2 * tile + 1) * TILE);
+        _tile_loadd(4, x + tile * INNER, padded);
+        _tile_loadd(6, panel + tile * TILE, 64);
+        _tile_dpbusd(0, 4, 6);
+        _tile_loadd(7, second + tile * TILE, 64);
+        _tile_dpbusd(1, 4, 7);
+        if (half) continue;
+        _tile_loadd(5, lower + tile * INNER, padded);
+        _tile_dpbusd(2, 5, 6);
+        _tile_dpbusd(3, 5, 7);
+    }
+    if (!half) {
         _tile_stored(2, sums + 16 * PANEL, PANEL * 4);
         _tile_stored(3, sums + 16 * PANEL + 16, PANEL * 4);
     }

@@ -20,12 +20,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from disco_mt.engine.packed import Linear
+from disco_mt.engine.rounding import ZERO, rounded_columns
 from disco_mt.machine import has_amx_int8, remembered
 
 _FORMAT = 1  # of what the kernels take; kernels.c has the same
 _PANEL, _INNER = 32, 64  # columns and rows of a matrix that the kernels take at a time
 LANES = 16  # numbers that they take at a time
-LEVELS = 127  # the largest rounded weight
 _TRY = "from disco_mt.engine.native import try_kernels; try_kernels()"
 
 
@@ -84,10 +84,9 @@ class Rounded(NamedTuple):
 
 def rounded(linear: Linear, zero: int) -> Rounded:
     """x @ weight + bias with 8-bit weights, a scale a column. zero: what stands for 0 in rounded rows."""
-    weight, (inner, out) = linear.weight.detach().float(), linear.weight.shape
-    scales = weight.abs().amax(dim=0).clamp(min=1e-30) / LEVELS
+    (inner, out), (whole, scales) = linear.weight.shape, rounded_columns(linear.weight)
     height, width = up_to(inner, _INNER), up_to(out, _PANEL)
-    whole = F.pad((weight / scales).round().clamp(-LEVELS, LEVELS), (0, width - out, 0, height - inner))
+    whole = F.pad(whole, (0, width - out, 0, height - inner))
     tiles = whole.view(height // _INNER, _INNER // 4, 4, width // LANES, LANES)
     panels = tiles.permute(3, 0, 1, 4, 2).to(torch.int8).contiguous()  # columns of tiles, top down
     scales, bias = (F.pad(each, (0, width - out)) for each in (scales, linear.bias.detach().float()))
@@ -136,8 +135,8 @@ def try_kernels() -> None:
     if library is None or not library.disco_amx_allowed():
         raise SystemExit(1)
     x, weight = torch.eye(40, 100), torch.arange(6400.0).view(100, 64) % 127 - 63
-    found, shape = torch.empty(40, 64), CShape(100, 1, 100, 0, 0, 0, 0, 128, 32)
-    matrix = rounded(Linear(weight, torch.zeros(64)), 128)
+    found, shape = torch.empty(40, 64), CShape(width=100, zero=ZERO)
+    matrix = rounded(Linear(weight, torch.zeros(64)), ZERO)
     sizes = c_int64(40), byref(matrix.c), pointer(found), None, None, c_int64(64)
     library.disco_product(byref(shape), pointer(x), *sizes)
     raise SystemExit(not torch.allclose(found, weight[:40], atol=0.5))

@@ -31,6 +31,7 @@ from disco_mt.engine.native import (
     up_to,
 )
 from disco_mt.engine.packed import AttentionWeights, FeedForwardWeights, Linear, Norm, pack
+from disco_mt.engine.rounding import ACTIVE_ZERO, GELU_LEAST, ZERO
 from disco_mt.engine.runtime import Rows, Source, one_after_another
 from disco_mt.engine.torch_runtime import length_log_probs
 from disco_mt.models.base import BestWords
@@ -39,8 +40,6 @@ from disco_mt.models.disco import DisCo
 from disco_mt.models.layers import LayerNorm
 from disco_mt.special import NUM_SPECIAL, PAD
 
-_ZERO, _ACTIVE_ZERO = 128, 32  # the 8-bit numbers that stand for 0
-_GELU_LEAST = 0.17  # no activation is below -0.17
 _ACTIVATIONS = {"relu": 1, "gelu": 2}
 _SHARE = 512  # vocabulary entries that stay together when threads share them out
 
@@ -91,7 +90,7 @@ class NativeRuntime:
         width = self.heads * self.size
         return columns // width, columns % width // self.size, columns % self.size
 
-    def _matrix(self, linear: Linear, zero: int = _ZERO) -> CMatrix:
+    def _matrix(self, linear: Linear, zero: int = ZERO) -> CMatrix:
         matrix, tensors = rounded(linear, zero)
         self.kept.append(tensors)
         return matrix
@@ -209,7 +208,7 @@ def _shape(config: ModelConfig, stack: Stack) -> CShape:
     relu = config.activation == "relu"
     return CShape(
         *(config.width, stack.heads, stack.hidden, config.norm == "pre", _ACTIVATIONS[config.activation]),
-        *(LayerNorm(1).eps, 0.0 if relu else _GELU_LEAST / _ACTIVE_ZERO, _ZERO, 0 if relu else _ACTIVE_ZERO),
+        *(LayerNorm(1).eps, 0.0 if relu else GELU_LEAST / ACTIVE_ZERO, ZERO, 0 if relu else ACTIVE_ZERO),
     )
 
 

@@ -19,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor
 
 from disco_mt.engine.packed import AttentionWeights, FeedForwardWeights, Linear, Norm
+from disco_mt.engine.rounding import ACTIVE_ZERO, GELU_LEAST, LEVELS, ZERO, rounded_columns
 from disco_mt.models.config import ModelConfig
 from disco_mt.models.layers import LayerNorm
 from disco_mt.version import __version__
@@ -27,8 +28,6 @@ OPSET = 20
 _EXTRA = "com.microsoft"  # ONNX Runtime's own operators
 _EPS = LayerNorm(1).eps
 LOW = float(np.finfo(np.float32).min)  # added to a score, it leaves nothing of it
-_GELU_LEAST = 0.17  # no activation is below -0.17
-_ZERO, _ACTIVE_ZERO = 128, 32  # the 8-bit numbers that stand for 0
 _DEVIATIONS = 8  # standard deviations that 8 bits cover; beyond (9.03 was the most seen) they are cut
 _LEAST_GAIN = 1e-3  # of a LayerNorm that can be undone
 _TYPES = {"float": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
@@ -45,7 +44,7 @@ class Unit(NamedTuple):
 class Graph:
     """A graph that grows. Methods take and return names of values."""
 
-    def __init__(self, config: ModelConfig, precision: str, levels: int = 127) -> None:
+    def __init__(self, config: ModelConfig, precision: str, levels: int = LEVELS) -> None:
         """levels: the largest rounded weight; less than 127 where a processor's sums would overflow."""
         self.config, self.precision, self.levels = config, precision, levels
         self.pre = config.norm == "pre"
@@ -131,7 +130,7 @@ class Graph:
         if self.precision == "fp32":
             return self.op("MatMul", x, self.constant(matrix))
         whole, scale = self.rounded(x, active, rows)
-        return self.op("Mul", self.integer_product(whole, matrix, _ACTIVE_ZERO if active else _ZERO), scale)
+        return self.op("Mul", self.integer_product(whole, matrix, ACTIVE_ZERO if active else ZERO), scale)
 
     def rounded(self, x: str, active: bool = False, rows: str = "rows") -> tuple[str, str]:
         """Rows as 8-bit numbers, and the scale of each: (rows, in), (rows, 1).
@@ -142,9 +141,9 @@ class Graph:
         """
         size = x if active else self.op("Abs", x)
         top = self.op("ReduceMax", size, self.integers(1), attributes={"keepdims": 1})
-        zero = _ACTIVE_ZERO if active else _ZERO
+        zero = ACTIVE_ZERO if active else ZERO
         scale = self.op("Mul", top, self.number(1 / (255 - zero)))
-        scale = self.op("Max", scale, self.number(_GELU_LEAST / zero)) if active else scale
+        scale = self.op("Max", scale, self.number(GELU_LEAST / zero)) if active else scale
         each = self.op("Squeeze", scale, self.integers(1))
         return self.op(
             "QuantizeLinear", x, each, self._zeros(each, zero, rows), attributes={"axis": 0}
@@ -159,12 +158,11 @@ class Graph:
         return self.zeros[key]
 
     def integer_product(
-        self, whole: str, matrix: Tensor, zero: int = _ZERO, scale: float = 1.0, bias: Tensor | None = None
+        self, whole: str, matrix: Tensor, zero: int = ZERO, scale: float = 1.0, bias: Tensor | None = None
     ) -> str:
         """Rounded rows times a rounded matrix, plus bias. zero: what is 0; scale: one for all rows."""
-        weight = matrix.detach().float().cpu()
-        columns = weight.abs().amax(dim=0).clamp(min=1e-30) / self.levels  # (out,)
-        table = (weight / columns).round().clamp(-self.levels, self.levels).numpy().astype(np.int8)
+        rounded, columns = rounded_columns(matrix, self.levels)
+        table = rounded.numpy().astype(np.int8)
         nothing = self.constant(np.array(zero, np.uint8))
         parts = [whole, self.constant(table), self.number(scale), self.constant(columns.numpy()), nothing]
         parts += [] if bias is None else ["", self.constant(bias.numpy())]
@@ -194,8 +192,8 @@ class Graph:
 
     def _rounded_unit(self, unit: str, norm: Norm) -> Unit:
         """unit: rows of mean 0 and variance 1."""
-        step = min(_DEVIATIONS, math.sqrt(len(norm.weight) - 1)) / (255 - _ZERO)  # none is beyond the root
-        whole = self.op("QuantizeLinear", unit, self.number(step), self.constant(np.array(_ZERO, np.uint8)))
+        step = min(_DEVIATIONS, math.sqrt(len(norm.weight) - 1)) / (255 - ZERO)  # none is beyond the root
+        whole = self.op("QuantizeLinear", unit, self.number(step), self.constant(np.array(ZERO, np.uint8)))
         gain, shift = (each.detach().float().cpu() for each in norm)
         return Unit(whole, (gain, shift), step)
 
