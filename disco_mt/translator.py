@@ -28,7 +28,7 @@ from disco_mt.models.base import TranslationModel
 from disco_mt.models.directory import CONFIG, Directory, load_weights, read_config
 from disco_mt.naming import joined, named, named_passes, numbered_passes, refusal
 from disco_mt.pinning import TokenPins, check_number, neighbours, problem, token_pins
-from disco_mt.settings import at_least, from_dict
+from disco_mt.settings import at_least, from_dict, one_of
 from disco_mt.special import EOS, PAD
 from disco_mt.text.pair import TextPair
 from disco_mt.text.pins import Pin
@@ -37,10 +37,26 @@ from disco_mt.text.tokenizer import Tokenizer
 
 PRETRAINED = Path(__file__).parent / "pretrained"
 DEFAULT_MODEL = "en-de"
+NOBODY = "none"  # reads the candidates
 BATCH_TOKENS = 2048  # padded source tokens that are decoded together
 
 Long = Literal["split", "refuse"]
 Ids = list[int]
+
+
+@dataclass(frozen=True)
+class Own:
+    """How a model decodes best, as dev has chosen: extra.decoding in its config.json."""
+
+    length_penalty: float | None = None
+    length_weight: float | None = None
+    rescore_with: str = NOBODY
+    """Or "self": it ranks its candidates by reading them."""
+
+    def check(self) -> None:
+        """Refuse what no model can ask for."""
+        one_of("rescore_with", self.rescore_with, (NOBODY, "self"))
+        DecodingOptions(length_penalty=self.length_penalty, length_weight=self.length_weight)
 
 
 @dataclass(frozen=True)
@@ -52,7 +68,7 @@ class Translator:
     device: str = "cpu"
     rescorer: Reader | None = None
     engine: Engine | None = None  # what decodes where it can; None: the plain algorithms
-    length_penalty: float | None = None  # where none is asked for: the model's own, which dev has chosen
+    own: Own = Own()  # where nothing else is asked for
 
     @staticmethod
     def from_pretrained(
@@ -66,7 +82,8 @@ class Translator:
     ) -> Translator:
         """`name`: a shipped model, a model directory, or the id of a model on the hub ("owner/model").
 
-        rescore_with: another model, or "self", that reads the length candidates left to right and picks one.
+        rescore_with: another model, or "self", that reads the length candidates left to right and picks one;
+            "none": the most confident one is taken; "": the model's own choice, which dev has made.
         engine: "incremental" (disco models on a CPU: the same results as the plain algorithms, with less
             work), "ctranslate2" (autoregressive models), "reference" (the plain algorithms); "": the fastest.
         precision: "fp32" or "int8", if the engine has it; "": fp32. Pinned words and traces are always fp32.
@@ -77,9 +94,10 @@ class Translator:
         text = TextPair.load(directory.path, directory.text)
         _check_vocabulary(directory, text)
         model = load_weights(directory).to(check_device(device))
-        rescorer = _rescorer(directory, model, rescore_with) if str(rescore_with) else None
+        own = _own(directory)
+        rescorer = _rescorer(directory, model, str(rescore_with) or own.rescore_with)
         chosen = make_engine(model, text.vocabularies, device, engine, precision, threads, pruning)
-        return Translator(model, text, device, rescorer, chosen, _own_penalty(directory))
+        return Translator(model, text, device, rescorer, chosen, own)
 
     def translate(
         self,
@@ -89,7 +107,7 @@ class Translator:
         length_beam: int = 5,
         beam: int = 5,
         length_penalty: float | None = None,
-        length_weight: float = 0.0,
+        length_weight: float | None = None,
         split: bool = False,
         long: Long = "split",
         trace: bool = False,
@@ -138,8 +156,7 @@ class Translator:
         A sentence longer than the model reads, or whose pins cannot be kept, comes back with `refused` set.
         """
         strategy_for(self.model.config.kind, options.strategy)  # refuse before any work
-        if options.length_penalty is None:
-            options = replace(options, length_penalty=self.length_penalty)
+        options = self._with_own(options)
         at_least("batch_tokens", batch_tokens, 1)
         pins = [()] * len(sentences) if pinned is None else pinned
         if any(pins):
@@ -161,11 +178,22 @@ class Translator:
             told = None if on_pass is None else named_passes(on_pass, batch, self.text.target)
             hypotheses = decode(self.model, source, options, trace, self._pinned(pins, batch), told)
             if self.rescorer is not None:
-                hypotheses = rescore(self.rescorer, source, hypotheses, options.length_weight)
+                hypotheses = rescore(self.rescorer, source, hypotheses, options.weight)
             results |= {i: named(h, self.text.target) for i, h in zip(batch, hypotheses, strict=True)}
             if progress is not None:
                 progress(len(batch))
         return [results[i] for i in range(len(sentences))]
+
+    def _with_own(self, options: DecodingOptions) -> DecodingOptions:
+        """The model's own weights where none are asked for; that of the length is for its own reading."""
+        penalty, weight = options.length_penalty, options.length_weight
+        if weight is None and self.rescorer is self.model:
+            weight = self.own.length_weight
+        return replace(
+            options,
+            length_penalty=self.own.length_penalty if penalty is None else penalty,
+            length_weight=weight,
+        )
 
     def _has_engine_for(self, options: DecodingOptions) -> bool:
         """Is there an engine that knows the strategy? One of lower precision must: the user asked for it."""
@@ -195,7 +223,7 @@ class Translator:
         if self.rescorer is not None:
             for batch in _batches(sentences, places, batch_tokens):
                 source, read = self._tensor([sentences[i] for i in batch]), [found[i] for i in batch]
-                read = rescore(self.rescorer, source, read, options.length_weight)
+                read = rescore(self.rescorer, source, read, options.weight)
                 found |= dict(zip(batch, read, strict=True))
         return {i: named(hypothesis, self.text.target) for i, hypothesis in found.items()}
 
@@ -301,12 +329,14 @@ def check_device(device: str) -> str:
     return device
 
 
-def _rescorer(directory: Directory, model: TranslationModel, name: str | Path) -> Reader:
-    """The model that rescores: the same weights ("self") or another model of the same vocabulary."""
+def _rescorer(directory: Directory, model: TranslationModel, name: str) -> Reader | None:
+    """The model that rescores: the same weights ("self"), another model of the same vocabulary, or "none"."""
+    if name == NOBODY:
+        return None
     if directory.model.kind == "autoregressive":
         raise UserError("an autoregressive model has no length candidates to rescore; rescore disco or cmlm")
     other: TranslationModel = model
-    if str(name) != "self":
+    if name != "self":
         chosen = read_config(find_model(name))
         check_same_vocabulary(directory.text, chosen.text)
         other = load_weights(chosen).to(next(model.parameters()).device)
@@ -328,12 +358,17 @@ def _from_hub(name: str) -> Path:
         ) from None
 
 
-def _own_penalty(directory: Directory) -> float | None:
+def _own(directory: Directory) -> Own:
     """What dev has chosen for the model, if it says so."""
     where, chosen = f"{directory.path / CONFIG}: extra.decoding", directory.extra.get("decoding", {})
     if not isinstance(chosen, dict):
         raise UserError(f"{where} must be a table, got {chosen!r}")
-    return from_dict(DecodingOptions, chosen, where).length_penalty
+    own = from_dict(Own, chosen, where)
+    try:
+        own.check()
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
+    return own
 
 
 def _check_vocabulary(directory: Directory, text: TextPair) -> None:

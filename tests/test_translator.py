@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -119,3 +121,38 @@ def test_mistakes_are_user_errors(disco: Translator, tmp_path: Path) -> None:
         check_device("gpu")
     with pytest.raises(UserError, match=r"config\.json is missing"):
         Translator.from_pretrained(tmp_path)
+
+
+def test_a_model_may_ask_to_read_its_own_candidates(small: Small, tmp_path: Path) -> None:
+    path = shutil.copytree(small.disco, tmp_path / "reader")
+    config = json.loads((path / "config.json").read_text())
+    config["extra"]["decoding"] = {"length_weight": 0.4, "rescore_with": "self"}
+    (path / "config.json").write_text(json.dumps(config))
+    texts = sentences(5, seed=3)
+    own = Translator.from_pretrained(path).translate(texts)
+    asked = Translator.from_pretrained(small.disco, rescore_with="self")
+    assert own == asked.translate(texts, length_weight=0.4)
+    assert own != asked.translate(texts, length_weight=-3.0)
+    plain = Translator.from_pretrained(path, rescore_with="none").translate(texts)
+    assert plain == Translator.from_pretrained(small.disco).translate(texts)
+    assert [each.steps for each in own] == [each.steps + 1 for each in plain]
+
+
+def test_a_trace_ends_with_the_candidate_that_the_reader_chose(small: Small) -> None:
+    reader = Translator.from_pretrained(small.disco, rescore_with="self")
+    for weight in (-5.0, 5.0):  # the least likely length, the likeliest
+        (found,) = reader.translate(sentences(1), length_weight=weight, trace=True)
+        assert found.trace is not None
+        assert found.tokens == found.trace.passes[-1][found.trace.winners[-1]].tokens
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"rescore_with": "him"}, {"length_weight": "much"}, {"length_penalty": -1}]
+)
+def test_what_a_model_cannot_ask_for(small: Small, tmp_path: Path, wrong: dict[str, object]) -> None:
+    path = shutil.copytree(small.disco, tmp_path / "wrong")
+    config = json.loads((path / "config.json").read_text())
+    config["extra"]["decoding"] = wrong
+    (path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match=r"config.json: extra.decoding.*" + next(iter(wrong))):
+        Translator.from_pretrained(path)

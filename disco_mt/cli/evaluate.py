@@ -48,7 +48,7 @@ def evaluate(
         references: A file with all references of a line, separated by tabs; numbers may differ.
         model: A shipped model, a model directory, or the id of a model on the hub.
         rescore_with: A model that picks among the length candidates by reading each left to right: a model as
-            in --model, or "self" for the same weights.
+            in --model, "self" for the same weights, or "none". Empty: what the model itself asks for.
         hypotheses: File to write the translations to, for other metrics; it must not exist yet.
         tune_length_penalty: Score every length penalty from 0.0, 0.2 ... 2.0 first (of length candidates from
             1.0 to 3.0; give dev files), then the best of them.

@@ -22,7 +22,7 @@ from disco_mt.text.lines import well_formed
 from disco_mt.text.pins import Pin
 from disco_mt.text.sentences import split_sentences
 from disco_mt.text.tokenizer import Tokenizer
-from disco_mt.translator import DEFAULT_MODEL, Translator
+from disco_mt.translator import DEFAULT_MODEL, NOBODY, Translator
 from disco_mt.views import TraceView, print_traces, render_html, render_svg
 from disco_mt.views.view import to_data, words_by_pass
 
@@ -71,7 +71,7 @@ def trace(
         if path is not None:
             refuse_existing(path)
     use_threads(threads)
-    translator = Translator.from_pretrained(model, device)
+    translator = Translator.from_pretrained(model, device, NOBODY)  # the passes, as in the paper
     chosen = _strategies(translator.model.config.kind, strategies)
     sentence = _one_sentence(text, translator.text.source)
     options = DecodingOptions(iterations=iterations, length_beam=length_beam)

@@ -58,7 +58,7 @@ def translate(
         text: Texts to translate; without any, lines are read from --input or standard input.
         model: A shipped model, a model directory, or the id of a model on the hub.
         rescore_with: A model that picks among the length candidates by reading each left to right: a model as
-            in --model, or "self" for the same weights.
+            in --model, "self" for the same weights, or "none". Empty: what the model itself asks for.
         input_: File to translate, plain or .gz; "-" is standard input.
         output: File to write; it must not exist yet. Default: standard output.
         split: Split texts into sentences first; auto: yes for texts given as arguments, no for files.

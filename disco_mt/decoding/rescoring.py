@@ -77,14 +77,22 @@ def _best(hypothesis: Hypothesis[int], readings: list[Reading], length_weight: f
     scores = [reading.score(length_weight) for reading in readings]
     score = max(scores)
     k = scores.index(score)
+    pinned, trace = hypothesis.candidate_pins[k] if hypothesis.candidate_pins else (), hypothesis.trace
     return replace(
         hypothesis,
         tokens=hypothesis.candidates[k],
-        probabilities=tuple(map(exp, readings[k].words)),
+        probabilities=_probabilities(readings[k], pinned),
         score=score,
         steps=hypothesis.steps + 1,
-        pinned=hypothesis.candidate_pins[k] if hypothesis.candidate_pins else (),
+        trace=trace and replace(trace, winners=(*trace.winners[:-1], k)),
+        pinned=pinned,
     )
+
+
+def _probabilities(reading: Reading, pinned: tuple[bool, ...]) -> tuple[float, ...]:
+    """The reader's, but of given words, which are certain."""
+    given = pinned or (False,) * len(reading.words)
+    return tuple(1.0 if sure else exp(log) for log, sure in zip(reading.words, given, strict=True))
 
 
 @torch.inference_mode()

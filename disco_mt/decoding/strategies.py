@@ -36,9 +36,9 @@ class DecodingOptions:
     length_penalty: float | None = None
     """alpha: beam search, and the choice among length candidates, divide log P by length to this power. The
     paper has 1 for the latter, the mean, which likes short ones. None: the model's own, or else 1."""
-    length_weight: float = 0.0
+    length_weight: float | None = None
     """Weight of log P(N | X) where a DisCo model's candidates are read left to right: strategy
-    autoregressive, and rescoring by a DisCo model."""
+    autoregressive, and rescoring by a DisCo model. None: the model's own for rescoring, or else 0."""
 
     def __post_init__(self) -> None:
         at_least("iterations", self.iterations, 1)
@@ -50,6 +50,11 @@ class DecodingOptions:
     def alpha(self) -> float:
         """The length penalty."""
         return 1.0 if self.length_penalty is None else self.length_penalty
+
+    @property
+    def weight(self) -> float:
+        """Of the length."""
+        return 0.0 if self.length_weight is None else self.length_weight
 
 
 @dataclass(frozen=True)
@@ -84,9 +89,7 @@ STRATEGIES: dict[str, dict[str, Decode]] = {
         "left-to-right": _by_rule("left-to-right"),
         "right-to-left": _by_rule("right-to-left"),
         "all-but-itself": _by_rule("all-but-itself"),
-        "autoregressive": lambda model, x, o, _: read_autoregressively(
-            model, x, o.length_beam, o.length_weight
-        ),
+        "autoregressive": lambda model, x, o, _: read_autoregressively(model, x, o.length_beam, o.weight),
     },
     "cmlm": {"mask-predict": partial(_refined, mask_predict)},
     "autoregressive": {

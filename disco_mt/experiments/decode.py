@@ -29,7 +29,7 @@ from disco_mt.progress import stage
 from disco_mt.recipes.suite import Suite
 from disco_mt.recipes.workspace import Workspace
 from disco_mt.text.lines import read_lines
-from disco_mt.translator import Translator
+from disco_mt.translator import NOBODY, Translator
 
 SplitName = Literal["valid", "test"]
 FORMAT = 1  # of the cache; part of every hash
@@ -58,7 +58,7 @@ class Decoding:
             names = (*names, "length_penalty")
         if self.rescore_with:
             names = (*names, "length_weight")
-        read = {"length_penalty": self.options.alpha}
+        read = {"length_penalty": self.options.alpha, "length_weight": self.options.weight}
         return {"strategy": self.options.strategy} | {
             name: read.get(name, getattr(self.options, name)) for name in names
         }
@@ -144,7 +144,9 @@ class Lab:
             reader = other if other in ("", "self") else self.model(other)
             path = self.model(decoding.system)
             # Strategies are compared on equal terms: no engine that only some of them have.
-            self._translators[key] = Translator.from_pretrained(path, self.device, reader, "reference")
+            self._translators[key] = Translator.from_pretrained(
+                path, self.device, reader or NOBODY, "reference"
+            )
         return self._translators[key]
 
     def decode(self, decoding: Decoding, split: SplitName) -> Hypotheses:

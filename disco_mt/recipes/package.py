@@ -1,7 +1,8 @@
 """A trained system as a model to pass on: half precision, with a card that says what it is and how good.
 
-The scores and the sentences of the card come from the very weights that are written, after rounding. The
-length penalty is chosen on dev, for the model as for its teacher, and written with the weights.
+The scores and the sentences of the card come from the very weights that are written, after rounding. How the
+model decodes is chosen on dev and written with the weights: its length penalty or, if it has learnt to read
+and is better so, that it ranks its candidates itself.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from pathlib import Path
 import torch
 
 from disco_mt.data.dataset import Dataset, Split
-from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.decoding.strategies import DecodingOptions, strategy_for
 from disco_mt.engine.choice import make_engine
 from disco_mt.errors import UserError
 from disco_mt.evaluation.quality import Quality, measure, to_json
-from disco_mt.evaluation.tune import TRIES, best, tune
+from disco_mt.evaluation.tune import TRIES, Weight, best, tune, with_weight
 from disco_mt.files import atomic_directory, refuse_existing, write_text
 from disco_mt.models.autoregressive import Autoregressive
 from disco_mt.models.base import TranslationModel
@@ -25,10 +26,11 @@ from disco_mt.models.cmlm import CMLM
 from disco_mt.models.directory import CARD, WEIGHTS, Directory, load_weights, read_config, save_model
 from disco_mt.models.disco import DisCo
 from disco_mt.progress import stage
+from disco_mt.recipes.stages import chosen
 from disco_mt.recipes.suite import Suite
 from disco_mt.recipes.workspace import Workspace
 from disco_mt.text.pair import TextPair
-from disco_mt.translator import Translator
+from disco_mt.translator import Own, Translator
 
 NOTICE = "NOTICE"
 ATTRIBUTION = {
@@ -65,10 +67,26 @@ EVERYDAY = (
 
 
 @dataclass(frozen=True)
+class Way:
+    """A model (with its reader, if it has one) and how it decodes: with the weight that dev has chosen."""
+
+    translator: Translator
+    options: DecodingOptions
+    dev_bleu: float
+
+    @property
+    def own(self) -> Own:
+        """What the model's config.json says, so that everyone decodes in this way."""
+        if self.translator.rescorer is None:
+            return Own(length_penalty=self.options.length_penalty)
+        return Own(length_weight=self.options.length_weight, rescore_with="self")
+
+
+@dataclass(frozen=True)
 class Scored:
     """A system on the test set."""
 
-    options: DecodingOptions  # with the length penalty that dev has chosen
+    options: DecodingOptions
     quality: Quality
     steps: float
 
@@ -98,20 +116,22 @@ def package(workspace: Workspace, system: str, out: Path, quiet: bool = True) ->
     directory = read_config(workspace.model(system))
     attribution = _attribution(workspace)
     model = load_weights(directory).half().float()  # what a reader of the half-precision file gets
-    translator = _translator(workspace.suite, model, directory)
-    scored = _score(workspace, system, translator, quiet)
-    decoding = {"length_penalty": scored.options.alpha}
+    ways = _ways(workspace, system, _translator(workspace.suite, model, directory), quiet)
+    best_way = max(ways, key=lambda name: ways[name].dev_bleu)
+    way = ways.pop(best_way)
+    scored = _test(workspace, way)
     extra = directory.extra | {
         "test": to_json(scored.quality) | {"steps": scored.steps},
-        "decoding": decoding,
+        "decoding": chosen(way.own),
     }
     with atomic_directory(out) as temporary:
         for name in {directory.text[side]["file"] for side in ("source", "target")}:
             shutil.copyfile(directory.path / name, temporary / name)
         save_model(temporary, model, directory.text, "", extra, torch.float16)
         packaged = Packaged(out, (temporary / WEIGHTS).stat().st_size / 1e6, scored)
-        rows = {"this model": scored, **_teacher(workspace, system, translator, scored.options, quiet)}
-        card = _card(workspace, system, packaged, rows, _everyday(translator, scored.options), attribution)
+        rows = {best_way: scored} | {name: _test(workspace, each) for name, each in ways.items()}
+        rows |= _teacher(workspace, system, way, quiet)
+        card = _card(workspace, system, packaged, rows, _everyday(way), attribution)
         write_text(temporary / CARD, card)
         write_text(temporary / NOTICE, f"{out.name}, a translation model of Disco.\n{attribution}\n")
     return packaged
@@ -135,55 +155,69 @@ def _translator(suite: Suite, model: TranslationModel, directory: Directory) -> 
     return Translator(model, text, engine=make_engine(model, text.vocabularies, name=name))
 
 
-def _score(workspace: Workspace, system: str, translator: Translator, quiet: bool) -> Scored:
-    """Choose the length penalty on dev, score the test set once."""
+def _ways(workspace: Workspace, system: str, plain: Translator, quiet: bool) -> dict[str, Way]:
+    """How the model can decode: it takes its most confident candidate, or reads them all and ranks them."""
+    ways = {"this model": _tuned(workspace, system, plain, "length_penalty", quiet)}
+    if workspace.suite.system(system).recipe.objective.name == "mixture" and isinstance(plain.model, DisCo):
+        reading = replace(plain, rescorer=plain.model)
+        ways["this model, ranking its candidates itself"] = _tuned(
+            workspace, system, reading, "length_weight", quiet
+        )
+    return ways
+
+
+def _tuned(workspace: Workspace, system: str, translator: Translator, weight: Weight, quiet: bool) -> Way:
+    """The weight that is best on dev."""
     valid, options = _split(workspace, "valid"), workspace.suite.system(system).evaluate
-    tried: list[tuple[float, float]] = []
-    with stage(f"{system}: choosing the length penalty", TRIES, quiet) as advance:
-        for each in tune(translator, valid.source_text(), valid.references(), options, "length_penalty"):
+    strategy = strategy_for(translator.model.config.kind, options.strategy)  # the card names it
+    options, tried = replace(options, strategy=strategy), list[tuple[float, float]]()
+    with stage(f"{system}: choosing the {weight.replace('_', ' ')}", TRIES, quiet) as advance:
+        for each in tune(translator, valid.source_text(), valid.references(), options, weight):
             tried.append(each)
             advance(1)
-    return _test(workspace, translator, replace(options, length_penalty=best(tried)))
+    return Way(translator, with_weight(options, weight, best(tried)), max(bleu for _, bleu in tried))
 
 
 def _split(workspace: Workspace, name: str) -> Split:
     return Dataset.open(workspace.dataset("raw")).splits[name]
 
 
-def _test(workspace: Workspace, translator: Translator, options: DecodingOptions) -> Scored:
+def _test(workspace: Workspace, way: Way) -> Scored:
+    """The test set, scored once."""
     test = _split(workspace, "test")
-    found = translator.translate(test.source_text(), **asdict(options))
-    language = translator.text.target.language
+    found = way.translator.translate(test.source_text(), **asdict(way.options))
+    language = way.translator.text.target.language
     quality = measure([each.text for each in found], test.references(), language)
-    return Scored(options, quality, sum(each.steps for each in found) / len(found))
+    return Scored(way.options, quality, sum(each.steps for each in found) / len(found))
 
 
-def _teacher(
-    workspace: Workspace, system: str, pupil: Translator, options: DecodingOptions, quiet: bool
-) -> dict[str, Scored]:
+def _teacher(workspace: Workspace, system: str, pupil: Way, quiet: bool) -> dict[str, Scored]:
     """Who taught the system, if anyone did and is at hand; and the pupil, with the teacher as its reader."""
     suite = workspace.suite
     if suite.distill is None or suite.system(system).data == "raw":
         return {}
-    teacher = suite.distill.teacher
-    if not workspace.stage(f"average:{teacher}").done:
+    name = suite.distill.teacher
+    if not workspace.stage(f"average:{name}").done:
         return {}
-    directory = read_config(workspace.model(teacher))
+    directory = read_config(workspace.model(name))
     model = load_weights(directory)
-    scored = {
-        f"its teacher ({teacher})": _score(workspace, teacher, _translator(suite, model, directory), quiet)
-    }
-    if isinstance(model, Autoregressive) and isinstance(pupil.model, DisCo | CMLM):
-        rescored = _test(workspace, replace(pupil, rescorer=model), options)
-        scored["this model, candidates ranked by its teacher"] = rescored
+    teacher = _tuned(workspace, name, _translator(suite, model, directory), "length_penalty", quiet)
+    scored = {f"its teacher ({name})": _test(workspace, teacher)}
+    if isinstance(model, Autoregressive) and isinstance(pupil.translator.model, DisCo | CMLM):
+        reading, options = (
+            replace(pupil.translator, rescorer=model),
+            replace(pupil.options, length_weight=None),
+        )
+        read = replace(pupil, translator=reading, options=options)
+        scored["this model, its teacher ranking the candidates"] = _test(workspace, read)
     return scored
 
 
-def _everyday(translator: Translator, options: DecodingOptions) -> list[tuple[str, str]]:
+def _everyday(way: Way) -> list[tuple[str, str]]:
     """Sentences and what the model makes of them, unedited; only where it reads English."""
-    if translator.text.source.language != "en":
+    if way.translator.text.source.language != "en":
         return []
-    found = translator.translate(EVERYDAY, **asdict(options))
+    found = way.translator.translate(EVERYDAY, **asdict(way.options))
     return [(sentence, each.text) for sentence, each in zip(EVERYDAY, found, strict=True)]
 
 
@@ -237,7 +271,7 @@ def _scores(suite: str, rows: dict[str, Scored]) -> list[str]:
     ]
     return [
         f"The test set of {suite}, {quality.sentences:,} sentences against all their references; sacreBLEU "
-        f"`{quality.bleu_signature}`. The length penalty (alpha) was chosen on dev.",
+        f"`{quality.bleu_signature}`. Weights of the length (alpha, beta) were chosen on dev.",
         "",
         "| | BLEU | chrF | decoder passes a sentence |",
         "|---|---:|---:|---:|",
@@ -250,4 +284,5 @@ def _decoding(options: DecodingOptions) -> str:
         searched = f"beam {options.beam}" if options.strategy == "beam" else "greedy"
         return f"{searched}, alpha {options.alpha:g}"
     passes = f"at most {options.iterations} passes, {options.length_beam} lengths"
-    return f"{options.strategy}, {passes}, alpha {options.alpha:g}"
+    weight = f"alpha {options.alpha:g}" if options.length_weight is None else f"beta {options.weight:g}"
+    return f"{options.strategy}, {passes}, {weight}"

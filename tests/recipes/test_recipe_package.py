@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,17 @@ from safetensors.torch import load_file
 
 from disco_mt.cli import main
 from disco_mt.data.dataset import Dataset
+from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.errors import UserError
 from disco_mt.evaluation.quality import measure
+from disco_mt.evaluation.tune import Weight, tune
 from disco_mt.recipes.package import EVERYDAY, package
 from disco_mt.recipes.suite import load_suite
 from disco_mt.recipes.workspace import Workspace
-from disco_mt.translator import Translator
+from disco_mt.translator import Own, Translator
 from tiny_suite import write_corpus, write_suite
+
+RANKING = ", ranking its candidates itself"
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +31,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     made = Workspace(
         load_suite(str(write_suite(folder))), folder / "runs" / "animals", write_corpus(folder / "data")
     )
-    made.run(("average:disco", "evaluate:teacher"), quiet=True)
+    made.run(("average:disco", "average:mixed", "evaluate:teacher"), quiet=True)
     return made
 
 
@@ -58,6 +63,28 @@ def test_the_length_penalty_of_a_packaged_model_is_its_own(workspace: Workspace,
         for penalty in (None, 40.0, 1.0)
     )
     assert own == asked > mean
+
+
+def test_a_model_that_reads_ships_as_it_is_best_on_dev(workspace: Workspace, tmp_path: Path) -> None:
+    made = package(workspace, "mixed", tmp_path / "en-de")
+    rows = [line for line in (made.out / "README.md").read_text().splitlines() if "easy-first" in line]
+    both = [any(f"this model{way}, easy-first" in row for row in rows) for way in ("", RANKING)]
+    assert both == [True, True]
+    valid = Dataset.open(workspace.dataset("raw")).splits["valid"]
+    scores = {}
+    for reader in ("none", "self"):
+        translator = replace(Translator.from_pretrained(made.out, rescore_with=reader), own=Own())
+        weight: Weight = "length_penalty" if reader == "none" else "length_weight"
+        options = DecodingOptions(iterations=2, length_beam=2)
+        scores[reader] = max(
+            bleu for _, bleu in tune(translator, valid.source_text(), valid.references(), options, weight)
+        )
+    own = json.loads((made.out / "config.json").read_text())["extra"]["decoding"]
+    assert own.get("rescore_with", "none") == max(scores, key=lambda reader: scores[reader])
+    test = Dataset.open(workspace.dataset("raw")).splits["test"]
+    found = Translator.from_pretrained(made.out).translate(test.source_text(), iterations=2, length_beam=2)
+    assert measure([each.text for each in found], test.references(), "de") == made.quality
+    assert sum(each.steps for each in found) / len(found) == made.steps
 
 
 def test_weights_are_stored_in_half_precision_and_the_data_attributed(
