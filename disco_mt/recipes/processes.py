@@ -50,7 +50,8 @@ class Commands:
         if arguments[0] != "train" or self.processes == 1:
             return ["-m", "disco_mt", *arguments]
         launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={self.processes}"]
-        return [*launcher, "-m", "disco_mt", *arguments]
+        # Without "--" torchrun takes an option that begins like one of its own (--start) for that.
+        return [*launcher, "-m", "--", "disco_mt", *arguments]
 
     def stop(self) -> None:
         """Ask all commands to end: training saves, distillation has kept its finished shards."""

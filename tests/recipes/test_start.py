@@ -31,7 +31,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     path = write_suite(folder, "[distill]", "[distill]\nsplice = 1.0")
     path.write_text(path.read_text() + MORE)
     workspace = Workspace(load_suite(path), folder / "runs", write_corpus(folder / "corpora"))
-    workspace.run("average:more", quiet=True)
+    workspace.run("average:disco", quiet=True)
+    workspace.run("average:more", quiet=True, processes=2)  # torchrun must hand on --start
     return workspace
 
 
