@@ -12,7 +12,6 @@ from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
 from disco_mt.experiments.experiment import Experiment, Options
 from disco_mt.experiments.judge import MARGIN
 from disco_mt.experiments.report import Report, Verdict
-from disco_mt.experiments.systems import Role
 from disco_mt.experiments.table import Table, number, signed
 from disco_mt.experiments.timing import Timing, measure_times
 from disco_mt.recipes.suite import Suite
@@ -45,7 +44,7 @@ def run(lab: Lab, options: Options, command: str) -> Report:
 
 def _decodings(lab: Lab) -> dict[str, Decoding]:
     mixture, teacher = lab.system(systems.MIXTURE), systems.teacher_of(lab.suite)
-    sister = lab.system(_sister(lab.suite))
+    sister = _sister(lab.suite)
     read = DecodingOptions(strategy="autoregressive")
     return {
         PLAIN: Decoding(mixture, systems.EASY_FIRST),
@@ -59,10 +58,10 @@ def _decodings(lab: Lab) -> dict[str, Decoding]:
     }
 
 
-def _sister(suite: Suite) -> Role:
-    """The DisCo of the same data, without the mixture."""
+def _sister(suite: Suite) -> str:
+    """The DisCo without the mixture: the one that it began as or, if it began at random, the usual one."""
     mixture = suite.system(systems.system_for(suite, systems.MIXTURE))
-    return systems.SPLICED if mixture.data == "spliced" else systems.DISCO
+    return mixture.start or systems.system_for(suite, systems.DISCO)
 
 
 def _table(lab: Lab, found: dict[str, Hypotheses], timing: Timing) -> Table:
@@ -108,7 +107,7 @@ def _verdicts(lab: Lab, found: dict[str, Hypotheses]) -> tuple[Verdict, ...]:
 
 def needs(suite: Suite) -> list[str]:
     """Both readers, their sister, and the teacher."""
-    return systems.with_teacher(suite, (systems.MIXTURE, _sister(suite)))
+    return [*systems.with_teacher(suite, (systems.MIXTURE,)), _sister(suite)]
 
 
 EXPERIMENT = Experiment("One model, two readers", needs, run, ("wmt14.en-de",))

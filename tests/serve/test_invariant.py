@@ -11,10 +11,11 @@ from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.models.build import build_model
 from disco_mt.models.config import Stack
 from disco_mt.models.directory import save_model
+from disco_mt.models.disco import DisCo
 from disco_mt.serve.decoder import Batch, LocalDecoder, Sentence
 from disco_mt.serve.models import ServedModel
 from disco_mt.text.pins import Pin
-from disco_mt.translator import Translator
+from disco_mt.translator import Own, Translator
 from small_model import Small, sentences
 from tiny import lively
 
@@ -32,8 +33,19 @@ def wide(small: Small, tmp_path_factory: pytest.TempPathFactory) -> ServedModel:
     return ServedModel.local("wide", Translator.from_pretrained(path))
 
 
+@pytest.fixture(scope="module")
+def reader(wide: ServedModel) -> ServedModel:
+    """The same, which ranks its own candidates."""
+    assert isinstance(wide.decoder, LocalDecoder)
+    plain = wide.decoder.translator
+    assert isinstance(plain.model, DisCo)
+    return ServedModel.local("reader", replace(plain, rescorer=plain.model, own=Own(length_weight=0.5)))
+
+
+@pytest.mark.parametrize("name", ["wide", "reader"])
 @pytest.mark.parametrize("strategy", ["easy-first", "mask-predict"])
-def test_together_as_alone(wide: ServedModel, strategy: str) -> None:
+def test_together_as_alone(request: pytest.FixtureRequest, name: str, strategy: str) -> None:
+    wide: ServedModel = request.getfixturevalue(name)
     draw = random.Random(3)  # lengths from one token to some ninety
     texts = ["x", *(" ".join(sentences(draw.randint(1, 6), seed=seed)) for seed in range(12))]
     options = DecodingOptions(strategy, iterations=4)
