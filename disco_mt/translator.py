@@ -177,8 +177,8 @@ class Translator:
             source = self._tensor([sentences[i] for i in batch])
             told = None if on_pass is None else named_passes(on_pass, batch, self.text.target)
             hypotheses = decode(self.model, source, options, trace, self._pinned(pins, batch), told)
-            if self.rescorer is not None:
-                hypotheses = rescore(self.rescorer, source, hypotheses, options.weight)
+            if (reader := self._reader(options)) is not None:
+                hypotheses = rescore(reader, source, hypotheses, options.weight)
             results |= {i: named(h, self.text.target) for i, h in zip(batch, hypotheses, strict=True)}
             if progress is not None:
                 progress(len(batch))
@@ -187,13 +187,18 @@ class Translator:
     def _with_own(self, options: DecodingOptions) -> DecodingOptions:
         """The model's own weights where none are asked for; that of the length is for its own reading."""
         penalty, weight = options.length_penalty, options.length_weight
-        if weight is None and self.rescorer is self.model:
+        if weight is None and self._reader(options) is self.model:
             weight = self.own.length_weight
         return replace(
             options,
             length_penalty=self.own.length_penalty if penalty is None else penalty,
             length_weight=weight,
         )
+
+    def _reader(self, options: DecodingOptions) -> Reader | None:
+        """Who ranks the candidates. A model that has written them left to right need not read them again."""
+        written = options.strategy == "autoregressive" and self.rescorer is self.model
+        return None if written else self.rescorer
 
     def _has_engine_for(self, options: DecodingOptions) -> bool:
         """Is there an engine that knows the strategy? One of lower precision must: the user asked for it."""
@@ -220,10 +225,10 @@ class Translator:
             found[places[number]] = hypothesis
             if progress is not None:
                 progress(1)
-        if self.rescorer is not None:
+        if (reader := self._reader(options)) is not None:
             for batch in _batches(sentences, places, batch_tokens):
                 source, read = self._tensor([sentences[i] for i in batch]), [found[i] for i in batch]
-                read = rescore(self.rescorer, source, read, options.weight)
+                read = rescore(reader, source, read, options.weight)
                 found |= dict(zip(batch, read, strict=True))
         return {i: named(hypothesis, self.text.target) for i, hypothesis in found.items()}
 

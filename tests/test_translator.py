@@ -13,7 +13,7 @@ import pytest
 from disco_mt import Translator
 from disco_mt.engine.choice import make_engine
 from disco_mt.errors import UserError
-from disco_mt.translator import check_device, find_model
+from disco_mt.translator import Own, check_device, find_model
 from small_model import LONGEST, Small, make_small, sentences
 
 
@@ -136,6 +136,19 @@ def test_a_model_may_ask_to_read_its_own_candidates(small: Small, tmp_path: Path
     plain = Translator.from_pretrained(path, rescore_with="none").translate(texts)
     assert plain == Translator.from_pretrained(small.disco).translate(texts)
     assert [each.steps for each in own] == [each.steps + 1 for each in plain]
+
+
+def test_a_model_that_wrote_left_to_right_does_not_read_again(small: Small) -> None:
+    texts = sentences(3)
+    alone = Translator.from_pretrained(small.disco)
+    reader = Translator.from_pretrained(small.disco, rescore_with="self")
+    reader = replace(reader, own=Own(length_weight=3.0))  # which is for ranking
+    assert reader.translate(texts, "autoregressive") == alone.translate(texts, "autoregressive")
+    by_other = Translator.from_pretrained(small.disco, rescore_with=small.autoregressive)
+    found = zip(
+        by_other.translate(texts, "autoregressive"), alone.translate(texts, "autoregressive"), strict=True
+    )
+    assert all(one.steps == other.steps + 1 for one, other in found)
 
 
 def test_a_trace_ends_with_the_candidate_that_the_reader_chose(small: Small) -> None:
