@@ -8,6 +8,7 @@ from pathlib import Path
 WORDS = {
     "en": ("ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen"),
     "de": ("Ameise", "Biene", "Katze", "Hund", "Aal", "Fuchs", "Gnu", "Henne"),
+    "fr": ("fourmi", "abeille", "chat", "chien", "anguille", "renard", "gnou", "poule"),
 }
 
 SUITE = """about = "animals"
@@ -55,19 +56,19 @@ def write_suite(folder: Path, old: str = "", new: str = "") -> Path:
     return path
 
 
-def write_corpus(folder: Path, train: int = 100) -> Path:
+def write_corpus(folder: Path, train: int = 100, languages: tuple[str, str] = ("en", "de")) -> Path:
     """A folder like that of Tatoeba: plain files, and all references of dev and test."""
     draw = random.Random(0)
-    here = folder / "tatoeba-en-de"
+    here = folder / f"tatoeba-{'-'.join(languages)}"
     here.mkdir(parents=True)
     for split, sentences in (("dev", 4), ("test", 5), ("train", train)):
         drawn = [[draw.randrange(8) for _ in range(draw.randint(1, 5))] for _ in range(sentences)]
-        english, german = ([_say(words, language) for words in drawn] for language in ("en", "de"))
-        _write(here / f"{split}.en", english)
-        _write(here / f"{split}.de", german)
+        source, target = ([_say(words, language) for words in drawn] for language in languages)
+        _write(here / f"{split}.{languages[0]}", source)
+        _write(here / f"{split}.{languages[1]}", target)
         if split != "train":
-            both = zip(english, german, strict=True)
-            _write(here / f"{split}.all-references.tsv", [f"{en}\t{de}\tund {de}" for en, de in both])
+            both = zip(source, target, strict=True)
+            _write(here / f"{split}.all-references.tsv", [f"{one}\t{two}\tund {two}" for one, two in both])
     return folder
 
 

@@ -19,6 +19,7 @@ from disco_mt.data.dataset import Dataset, Side, id_type, read_description
 from disco_mt.decoding.beam_search import check_beam
 from disco_mt.decoding.strategies import DecodingOptions, strategy_for
 from disco_mt.distill.assemble import assemble
+from disco_mt.distill.more import fingerprints, with_more
 from disco_mt.distill.plan import Plan, plan_shards
 from disco_mt.distill.splice import with_spliced
 from disco_mt.distill.teacher import EngineName, check_engine, open_teacher
@@ -55,6 +56,9 @@ class DistillOptions:
     """Sentences that are finished, and kept, together."""
     batch_tokens: int = 2048
     """Padded source tokens that are decoded together (engine torch)."""
+    more_sources: tuple[Path, ...] = ()
+    """Files with more sentences of the source language, one a line, plain or .gz: they are translated, too,
+    but for those of valid and test."""
     splice: float = 0.0
     """New sources to make a training pair (2: twice as many as there are), each from the beginning of one
     sentence and the end of another; for small corpora. 0: none, as in the paper."""
@@ -106,10 +110,11 @@ def distill(options: DistillOptions, command: str = "", quiet: bool = False) -> 
     teacher = Translator.from_pretrained(directory.path, here)
     check_fits(directory, "teacher", options.data, description["text"])
     check_engine(directory, options.engine, options.device)
+    provenance = _provenance(options, dataset, directory, command)
     try:
-        with work_directory(options.out, _provenance(options, dataset, directory, command)) as work:
+        with work_directory(options.out, provenance) as work:
             if not (work / FINISHED).exists():
-                source = with_spliced(dataset.splits["train"].source, options.splice)
+                source = with_spliced(with_more(dataset, options.more_sources), options.splice)
                 plan = plan_shards(source, teacher.longest_source, options.shard_size)
                 translations = _translate(work, plan, source, dataset, teacher, options, quiet)
                 assemble(work, dataset, description, source, plan, translations)
@@ -201,6 +206,7 @@ def _provenance(
 ) -> dict[str, Any]:
     """Where the targets come from. "settings" is all that they depend on: to go on, it must be the same."""
     strategy = strategy_for(teacher.model.kind, "")
+    more = fingerprints(options.more_sources)
     packages = ("torch", "numpy", "tokenizers", *(["ctranslate2"] if options.engine == "ctranslate2" else []))
     return {
         "settings": {
@@ -208,6 +214,7 @@ def _provenance(
             "data": {
                 "dataset_json_sha256": dataset.fingerprint,
                 **({"splice": options.splice} if options.splice else {}),
+                **({"more_sources_sha256": more} if more else {}),
             },
             "decoding": {"engine": options.engine, **asdict(options.decoding), "strategy": strategy},
             "shards": {"shard_size": options.shard_size, "batch_tokens": options.batch_tokens},

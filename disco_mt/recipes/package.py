@@ -258,7 +258,11 @@ def _learnt(workspace: Workspace, system: str) -> str:
     taught = (
         f"It learnt from translations of its teacher ({suite.distill.teacher}, beam {suite.distill.beam})"
     )
-    return f"{taught}, of made-up sources, too." if suite.system(system).data == "spliced" else f"{taught}."
+    if suite.system(system).data != "extended":
+        return f"{taught}."
+    made_up = ["made-up sentences"] if suite.distill.splice else []
+    more = [*(f"the sources of {suite.data.source} {pair}" for pair in suite.distill.also_from), *made_up]
+    return f"{taught}; not only of the corpus, but also of {' and '.join(more)}."
 
 
 def _scores(suite: str, rows: dict[str, Scored]) -> list[str]:

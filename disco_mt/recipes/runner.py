@@ -18,13 +18,22 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from disco_mt.data.sources import SourceFiles, text_files
+from disco_mt.data.sources import Languages, SourceFiles, text_files
 from disco_mt.engine import ctranslate2
 from disco_mt.errors import UserError
 from disco_mt.files import write_text
 from disco_mt.recipes.choose import choose
 from disco_mt.recipes.processes import Commands, StoppedError, locked
-from disco_mt.recipes.stages import CORPUS, DONE, RECIPE, SCORES, Stage, command, prepare_command
+from disco_mt.recipes.stages import (
+    CORPUS,
+    DONE,
+    OTHER_PAIRS,
+    RECIPE,
+    SCORES,
+    Stage,
+    command,
+    prepare_command,
+)
 from disco_mt.recipes.suite import Suite
 from disco_mt.version import __version__
 
@@ -36,7 +45,7 @@ class Runner:
     suite: Suite
     folder: Path
     stages: dict[str, Stage]
-    find_files: Callable[[], SourceFiles]  # called only if the corpus must be read
+    find_files: Callable[[Languages], SourceFiles]  # called only if the corpus must be read
     commands: Commands
     jobs: int
     quiet: bool
@@ -108,13 +117,25 @@ class Runner:
     def _arguments(self, stage: Stage) -> list[str]:
         """The command of a stage, after the files that it reads have been written."""
         if stage.verb == "prepare":
-            splits = text_files(self.find_files(), stage.directory / "text", self.suite.data.limit)
+            files = self.find_files(self.suite.data.languages)
+            splits = text_files(files, stage.directory / "text", self.suite.data.limit)
             return prepare_command(stage, self.suite, splits)
         if stage.verb == "train":
             write_text(stage.directory / RECIPE, self.suite.training(stage.system).as_toml())
         if stage.verb == "evaluate":  # a killed process may have left hypotheses without scores
             stage.output.unlink(missing_ok=True)
-        return command(stage, self.stages, self.suite, self.commands.threads, self.commands.device)
+        arguments = command(stage, self.stages, self.suite, self.commands.threads, self.commands.device)
+        return [*arguments, *self._more_sources(stage)]
+
+    def _more_sources(self, stage: Stage) -> list[str]:
+        """The training sources of other pairs of the corpus, if they are to be translated, too."""
+        if stage.verb != "distill" or not stage.system or not self.suite.distill:
+            return []
+        found = []
+        for pair in self.suite.distill.other_pairs:
+            splits = text_files(self.find_files(pair), stage.directory / f"text-{'-'.join(pair)}")
+            found.append(str(splits["train"].source))
+        return ["--more-sources", *found] if found else []
 
     def _choose(self, stage: Stage) -> None:
         scores = choose({name: self.stages[name].output for name in stage.needs}, stage.output)
@@ -150,8 +171,9 @@ class Runner:
 
     def _mark_done(self, stage: Stage, arguments: list[str], seconds: float) -> None:
         """The last thing: what is not marked is run again."""
-        if stage.verb == "prepare":
-            write_text(self.folder / CORPUS, json.dumps(stage.inputs["files"], indent=2) + "\n")
+        if "files" in stage.inputs:
+            name = CORPUS if stage.verb == "prepare" else OTHER_PAIRS
+            write_text(self.folder / name, json.dumps(stage.inputs["files"], indent=2) + "\n")
         versions = {"disco_mt": __version__, "torch": version("torch"), "python": platform.python_version()}
         marker = {
             "stage": stage.name,

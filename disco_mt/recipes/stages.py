@@ -21,7 +21,8 @@ from disco_mt.training.rundir import is_run
 
 VERSION = 1  # part of every hash: to be raised when a stage makes something else from the same options
 DONE, RECIPE, SCORES = "done.json", "recipe.toml", "scores.json"  # in the directory of a stage
-CORPUS = "corpus.json"  # in the folder of all: the hashes of the files of the corpus
+# In the folder of all: the hashes of the files of the corpus, and those of its other pairs.
+CORPUS, OTHER_PAIRS = "corpus.json", "other-pairs.json"
 # Options on which nothing depends that is made: of training, and of distillation.
 _NO_INPUT = {"save_every", "log_every", "runner"}
 
@@ -56,7 +57,7 @@ class Stage:
         return self.directory / _OUTPUT[self.verb]
 
 
-DATA_STAGES: dict[DataName, str] = {"raw": "prepare", "distilled": "distill", "spliced": "distill:spliced"}
+DATA_STAGES: dict[DataName, str] = {"raw": "prepare", "distilled": "distill", "extended": "distill:extended"}
 _OUTPUT = {
     "prepare": "data",
     "distill": "data",
@@ -67,8 +68,8 @@ _OUTPUT = {
 }
 
 
-def plan(suite: Suite, folder: Path, corpus: dict[str, str]) -> dict[str, Stage]:
-    """All stages by name, in an order in which they can run. corpus: the hashes of its files."""
+def plan(suite: Suite, folder: Path, corpus: dict[str, str], other_pairs: dict[str, str]) -> dict[str, Stage]:
+    """All stages by name, in an order in which they can run. corpus, other_pairs: the hashes of the files."""
     stages: dict[str, Stage] = {}
 
     def add(name: str, inputs: dict[str, Any], *needs: str) -> None:
@@ -91,10 +92,11 @@ def plan(suite: Suite, folder: Path, corpus: dict[str, str]) -> dict[str, Stage]
         if system.data == "raw":
             add_system(name, system)
     if suite.distill is not None:
-        needs, plain = ("prepare", f"average:{suite.distill.teacher}"), replace(suite.distill, splice=0.0)
+        needs, plain = ("prepare", f"average:{suite.distill.teacher}"), suite.distill.plain
         add(DATA_STAGES["distilled"], {"distill": _inputs(plain)}, *needs)
-        if suite.distill.splice:
-            add(DATA_STAGES["spliced"], {"distill": _inputs(suite.distill)}, *needs)
+        if suite.distill != plain:
+            inputs = {"distill": _inputs(suite.distill), "files": other_pairs}
+            add(DATA_STAGES["extended"], inputs, *needs)
     for name, system in suite.systems.items():
         if system.data != "raw":
             add_system(name, system)
@@ -119,8 +121,9 @@ def command(
             return ["average", str(run), *output, "--number", str(suite.average)]
         case "distill":
             data, model = (stages[need].output for need in stage.needs)
-            others = {"teacher"} if stage.system else {"teacher", "splice"}
-            options = {key: value for key, value in chosen(suite.distill).items() if key not in others}
+            assert suite.distill is not None
+            distillation = replace(suite.distill, also_from=()) if stage.system else suite.distill.plain
+            options = {key: value for key, value in chosen(distillation).items() if key != "teacher"}
             return ["distill", "--model", str(model), "--data", str(data), *output, *limit, *flags(options)]
         case _:
             data, model = (stages[need].output for need in stage.needs)

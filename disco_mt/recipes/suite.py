@@ -10,7 +10,7 @@
     [choose]                         # Choice: values to train each system with; the best by dev BLEU is kept
     [model] [objective] [training] [decoding]      # of every system: the sections of a recipe (recipe.py)
     [systems.NAME]                   # one trained model
-    data = "raw"                     # or "distilled", or "spliced": distilled, with more sources
+    data = "raw"                     # or "distilled", or "extended": distilled, with more sources
     like = "OTHER"                   # take over what that system has
     start = "OTHER"                  # go on with that system's weights
     model.kind = "autoregressive"    # what is its own: any key of a recipe
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from disco_mt.data.prepare import PrepareProcessing
-from disco_mt.data.sources import Parts, SourceName
+from disco_mt.data.sources import Languages, Parts, SourceName
 from disco_mt.decoding.beam_search import check_beam
 from disco_mt.decoding.strategies import DecodingOptions, strategy_for
 from disco_mt.distill.run import RunnerName
@@ -38,7 +38,7 @@ from disco_mt.settings import at_least, from_dict
 from disco_mt.text.pair import Vocabulary
 
 SUITES = FOLDER / "suites"
-DataName = Literal["raw", "distilled", "spliced"]
+DataName = Literal["raw", "distilled", "extended"]
 _RECIPE = ("model", "objective", "training", "decoding")
 _SHARED = (*_RECIPE, "evaluate", "choose")
 _SYSTEM = ("data", "like", "start", *_SHARED)
@@ -90,13 +90,25 @@ class Distillation:
     runner: RunnerName = "local"
     """local, or ray: on many machines. What is made does not depend on it."""
     splice: float = 0.0
-    """For systems whose data are "spliced": sources to make a training pair (distill/splice.py)."""
+    """For systems whose data are "extended": sources to make a training pair (distill/splice.py)."""
+    also_from: tuple[str, ...] = ()
+    """For the same systems: other pairs of the corpus, such as en-fr, whose sources are translated, too."""
 
     def __post_init__(self) -> None:
         check_beam(self.beam, self.length_penalty)
         at_least("distill.shard_size", self.shard_size, 1)
         at_least("distill.batch_tokens", self.batch_tokens, 1)
         at_least("distill.splice", self.splice, 0)
+
+    @property
+    def plain(self) -> Distillation:
+        """Of the corpus alone, as in the paper."""
+        return replace(self, splice=0.0, also_from=())
+
+    @property
+    def other_pairs(self) -> list[Languages]:
+        """`also_from` as languages."""
+        return [(source, target) for source, _, target in (pair.partition("-") for pair in self.also_from)]
 
 
 @dataclass(frozen=True)
@@ -151,10 +163,14 @@ class Suite:
         for name, system in self.systems.items():
             if system.data != "raw" and self.distill is None:
                 raise UserError(f"systems.{name} wants {system.data} data, but there is no [distill] table")
-            if system.data == "spliced" and not (self.distill and self.distill.splice):
-                raise UserError(f"systems.{name} wants spliced data: set distill.splice, such as 2.0")
+            if system.data == "extended" and self.distill == (self.distill and self.distill.plain):
+                raise UserError(
+                    f"systems.{name} wants extended data: set distill.splice, such as 2.0, or "
+                    "distill.also_from"
+                )
         if self.distill is not None:
             _check_teacher(self.distill.teacher, self.systems)
+            _check_other_pairs(self.distill, self.data)
         _check_starts(self.systems)
 
     def system(self, name: str) -> System:
@@ -273,7 +289,8 @@ def _refuse_no_list(table: dict[str, Any], key: str, where: str, *types: type) -
 def _distillation(table: dict[str, Any]) -> Distillation | None:
     if table and "teacher" not in table:
         raise UserError("distill.teacher is missing: name the system that translates the training data")
-    return from_dict(Distillation, table, "distill") if table else None
+    _refuse_no_list(table, "also_from", "distill.", str)
+    return from_dict(Distillation, tuples(table), "distill") if table else None
 
 
 def _check_teacher(teacher: str, systems: dict[str, System]) -> None:
@@ -281,6 +298,17 @@ def _check_teacher(teacher: str, systems: dict[str, System]) -> None:
         raise UserError(f"distill.teacher {teacher!r} is not a system; there are: {', '.join(systems)}")
     if systems[teacher].data != "raw":
         raise UserError(f'distill.teacher {teacher!r} must have data = "raw": it cannot be its own pupil')
+
+
+def _check_other_pairs(distill: Distillation, data: DataOptions) -> None:
+    if distill.also_from and data.source != "tatoeba":
+        raise UserError(f"distill.also_from is for source tatoeba, which has many pairs; got {data.source}")
+    for pair, (source, target) in zip(distill.also_from, distill.other_pairs, strict=True):
+        if source != data.languages[0] or target in ("", data.languages[1]):
+            raise UserError(
+                f"distill.also_from must be other pairs of the same source language, such as "
+                f"{data.languages[0]}-fr; got {pair!r}"
+            )
 
 
 def _check_starts(systems: dict[str, System]) -> None:

@@ -14,11 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from disco_mt.data.dataset import read_description
-from disco_mt.data.sources import SourceFiles, can_be_obtained, data_folder, find_files, obtain
+from disco_mt.data.sources import (
+    Languages,
+    SourceFiles,
+    can_be_obtained,
+    data_folder,
+    find_files,
+    find_other_pair,
+    obtain,
+)
 from disco_mt.errors import UserError
 from disco_mt.recipes.processes import Commands
 from disco_mt.recipes.runner import Runner
-from disco_mt.recipes.stages import CORPUS, DATA_STAGES, SCORES, Stage, plan, run_of
+from disco_mt.recipes.stages import CORPUS, DATA_STAGES, OTHER_PAIRS, SCORES, Stage, plan, run_of
 from disco_mt.recipes.suite import DataName, Suite
 from disco_mt.settings import at_least
 from disco_mt.training.rundir import read_log
@@ -130,7 +138,7 @@ class Workspace:
 
     @cached_property
     def _stages(self) -> dict[str, Stage]:
-        return plan(self.suite, self.folder, self._corpus())
+        return plan(self.suite, self.folder, self._corpus(), self._other_pairs())
 
     def _obtain(self, quiet: bool) -> bool:
         """Download the corpus if it is not there and can be downloaded; whether that was done."""
@@ -144,21 +152,39 @@ class Workspace:
             del self._stages
         return done
 
-    def _files(self) -> SourceFiles:
+    def _files(self, languages: Languages) -> SourceFiles:
         data = self.suite.data
-        return find_files(data.source, self._data, data.languages, data.parts)
+        if languages != data.languages:
+            return find_other_pair(data.source, self._data, languages)
+        return find_files(data.source, self._data, languages, data.parts)
 
     def _corpus(self) -> dict[str, str]:
         """The hashes of the files of the corpus, or where they are not at hand those of the last time."""
         try:
-            return self._files().hashes(self.folder / HASHES)
+            return self._files(self.suite.data.languages).hashes(self.folder / HASHES)
         except UserError:
             if self._data_given and not can_be_obtained(self.suite.data.source):
                 raise
-            return dict(read_description(self.folder, CORPUS, "a workspace")) if self._known() else {}
+            return self._remembered(CORPUS)
 
-    def _known(self) -> bool:
-        return (self.folder / CORPUS).is_file()
+    def _other_pairs(self) -> dict[str, str]:
+        """The same for the training text of distill.also_from, by pair and file."""
+        pairs = self.suite.distill.other_pairs if self.suite.distill else []
+        try:
+            found = {"-".join(pair): self._files(pair).hashes() for pair in pairs}
+        except UserError:
+            return self._remembered(OTHER_PAIRS)
+        held_out = ("valid.", "test.")
+        return {
+            f"{pair}.{name}": hash_
+            for pair, files in found.items()
+            for name, hash_ in files.items()
+            if not name.startswith(held_out)
+        }
+
+    def _remembered(self, name: str) -> dict[str, str]:
+        known = (self.folder / name).is_file()
+        return dict(read_description(self.folder, name, "a workspace")) if known else {}
 
 
 def runs_folder() -> Path:

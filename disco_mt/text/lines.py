@@ -45,6 +45,11 @@ def one_line(text: str) -> str:
     return text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
 
 
+def letters(text: str) -> str:
+    """What makes two sentences the same for a split: their letters, small."""
+    return "".join(filter(str.isalpha, text.casefold()))
+
+
 def well_formed(text: str) -> str:
     """`text` with U+FFFD for lone surrogates: no characters, but JSON and file names can bring them in."""
     return _SURROGATES.sub("\ufffd", text)

@@ -36,6 +36,9 @@ class TrainingOptions:
     """The peak, reached at the end of the warm-up."""
     warmup_steps: int = 10_000
     """Updates of linear warm-up; then the rate falls with the inverse square root of the step."""
+    cooldown_steps: int = 0
+    """The last updates before max_steps, over which the rate also falls to 0 in a straight line; 0 = none, as
+    in the paper."""
     weight_decay: float = 0.01
     """Decoupled from the gradient (AdamW), on all parameters."""
     adam_beta1: float = 0.9
@@ -62,7 +65,7 @@ class TrainingOptions:
         one_of("training.precision", self.precision, get_args(Precision))
         for name in ("max_tokens", "max_steps", "warmup_steps", "keep_best", "save_every", "log_every"):
             at_least(f"training.{name}", getattr(self, name), 1)
-        for name in ("seed", "max_epochs", "weight_decay", "dev_every", "patience"):
+        for name in ("seed", "max_epochs", "cooldown_steps", "weight_decay", "dev_every", "patience"):
             at_least(f"training.{name}", getattr(self, name), 0)
         for name in ("learning_rate", "adam_epsilon", "clip_norm"):
             if not getattr(self, name) > 0:
@@ -78,4 +81,5 @@ class TrainingOptions:
 
     def decisive(self) -> dict[str, Any]:
         """The options that the weights depend on: a resumed run must have the same."""
-        return {name: value for name, value in asdict(self).items() if name not in MAY_CHANGE}
+        ending = {"max_steps"} if self.cooldown_steps else set()  # the rate depends on where the end is
+        return {name: value for name, value in asdict(self).items() if name not in MAY_CHANGE - ending}

@@ -164,7 +164,9 @@ class Session:
             )
 
     def _rate(self) -> float:
-        return learning_rate(self.state.step, self.options.learning_rate, self.options.warmup_steps)
+        options = self.options
+        falling = options.max_steps, options.cooldown_steps
+        return learning_rate(self.state.step, options.learning_rate, options.warmup_steps, *falling)
 
     def _score(self) -> None:
         """Dev BLEU; a model among the best is written, then the checkpoint that knows it, then others go."""

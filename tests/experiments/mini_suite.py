@@ -60,7 +60,7 @@ data = "distilled"
 data = "distilled"
 [systems.disco-spliced]
 like = "disco"
-data = "spliced"
+data = "extended"
 start = "disco"
 [systems.disco-easy-first]
 like = "disco"

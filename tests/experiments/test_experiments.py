@@ -116,7 +116,7 @@ def test_a_suite_without_such_a_system_is_told_so(workspace: Workspace, tmp_path
     (tmp_path / "less.toml").write_text(text[: text.index("[systems.disco-mixture]")])
     suite = load_suite(tmp_path / "less.toml")
     with pytest.raises(
-        UserError, match="less has no disco model with objective mixture on distilled or spliced data"
+        UserError, match="less has no disco model with objective mixture on distilled or extended data"
     ):
         load("two-readers").needs(suite)
 

@@ -18,7 +18,7 @@ from tiny_suite import write_corpus, write_suite
 MORE = """
 [systems.more]
 like = "disco"
-data = "spliced"
+data = "extended"
 start = "disco"
 training = { max_steps = 2, learning_rate = 1e-9, warmup_steps = 1, dev_every = 1 }
 """
@@ -45,8 +45,8 @@ def test_a_training_starts_from_the_weights_of_a_model(made: Workspace) -> None:
 
 
 def test_its_stage_needs_the_model_and_its_own_data(made: Workspace) -> None:
-    assert made.stage("train:more").needs == (DATA_STAGES["spliced"], "average:disco")
-    assert made.dataset("spliced") != made.dataset("distilled")
+    assert made.stage("train:more").needs == (DATA_STAGES["extended"], "average:disco")
+    assert made.dataset("extended") != made.dataset("distilled")
     assert read_log(made.run_directory("more"))[-1]["step"] == 2
 
 

@@ -81,18 +81,30 @@ MISTAKES = {
     "unknown data": (
         'data = "distilled"',
         'data = "wet"',
-        "data must be one of raw, distilled, spliced; got",
+        "data must be one of raw, distilled, extended; got",
     ),
     "unknown corpus": ('"tatoeba"', '"babel"', "data: source must be one of multi30k, tatoeba, phrasebook"),
-    "spliced of nothing": (
+    "extended by nothing": (
         'data = "distilled"',
-        'data = "spliced"',
-        "wants spliced data: set distill.splice",
+        'data = "extended"',
+        "wants extended data: set distill.splice",
     ),
     "too few spliced": (
         "[distill]",
         "[distill]\nsplice = -1.0",
         "distill.splice must be at least 0, got -1.0",
+    ),
+    "another source language": (
+        "[distill]",
+        '[distill]\nalso_from = ["fr-de"]',
+        "distill.also_from must be other pairs of the same source language, such as en-fr; got 'fr-de'",
+    ),
+    "the same pair": ("[distill]", '[distill]\nalso_from = ["en-de"]', "other pairs of the same source"),
+    "no pair": ("[distill]", '[distill]\nalso_from = ["en"]', "other pairs of the same source"),
+    "no list of pairs": (
+        "[distill]",
+        '[distill]\nalso_from = "en-fr"',
+        "distill.also_from must be a list of names, got 'en-fr'",
     ),
     "a start that comes later": (
         "[systems.teacher]",

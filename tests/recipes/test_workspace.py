@@ -176,6 +176,38 @@ def test_the_runner_of_a_distillation_is_passed_on(tmp_path: Path, ran: Ran) -> 
     assert ran.commands[-1][ran.commands[-1].index("--runner") + 1] == "ray"
 
 
+def with_french(folder: Path) -> Workspace:
+    """A suite that also lets the teacher translate the English of another pair."""
+    suite = load_suite(write_suite(folder, "[distill]", '[distill]\nalso_from = ["en-fr"]'))
+    system = replace(suite.systems["disco"], data="extended")
+    return Workspace(
+        replace(suite, systems=suite.systems | {"more": system}), folder / "runs", folder / "corpora"
+    )
+
+
+def test_the_sources_of_another_pair_are_translated_too(tmp_path: Path, ran: Ran) -> None:
+    write_corpus(tmp_path / "corpora")
+    write_corpus(tmp_path / "corpora", languages=("en", "fr"))
+    made = with_french(tmp_path)
+    made.run(["distill:extended", "distill"], quiet=True)
+    by_name = dict(zip([ran.name(each) for each in ran.commands], ran.commands, strict=True))
+    french = str(tmp_path / "corpora" / "tatoeba-en-fr" / "train.en")
+    assert by_name["distill:extended"][-3:] == ["--more-sources", french, "--quiet"]
+    assert "--more-sources" not in by_name["distill"]
+    without = Workspace(made.suite, made.folder)
+    assert without.stage("distill:extended").done  # what is made can be used without the data
+    with Path(french).open("a") as stream:
+        stream.write("eel ant\n")
+    assert with_french(tmp_path).stage("distill").done
+    assert not with_french(tmp_path).stage("distill:extended").done
+
+
+def test_another_pair_must_be_in_a_folder_of_its_own(tmp_path: Path, ran: Ran) -> None:
+    write_corpus(tmp_path / "corpora")
+    with pytest.raises(UserError, match="put it into a folder tatoeba-en-fr in the folder of corpora"):
+        with_french(tmp_path).run("distill:extended", quiet=True)
+
+
 def test_stages_that_do_not_need_each_other_run_side_by_side(tmp_path: Path, ran: Ran) -> None:
     workspace(tmp_path).run("distill", jobs=2, quiet=True)
     assert ran.most == 1

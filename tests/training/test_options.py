@@ -24,6 +24,7 @@ from disco_mt.training.options import MAY_CHANGE, TrainingOptions
         ("seed", -1),
         ("max_epochs", -1),
         ("patience", -1),
+        ("cooldown_steps", -1),
         ("weight_decay", -0.1),
         ("learning_rate", 0.0),
         ("learning_rate", float("nan")),
@@ -43,3 +44,7 @@ def test_what_may_change_is_what_no_weight_depends_on() -> None:
     assert names >= MAY_CHANGE
     assert names - MAY_CHANGE == TrainingOptions().decisive().keys()
     assert {"seed", "batch_tokens", "learning_rate"} <= TrainingOptions().decisive().keys()
+
+
+def test_with_a_cooldown_the_end_may_not_change() -> None:
+    assert TrainingOptions(max_steps=7, cooldown_steps=3).decisive()["max_steps"] == 7

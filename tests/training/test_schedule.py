@@ -19,6 +19,15 @@ def test_the_papers_schedule() -> None:
     assert rates[1_000_000] == pytest.approx(5e-5)
 
 
+def test_a_cooldown_ends_at_nearly_zero() -> None:
+    plain = [learning_rate(step, 1.0, 4) for step in range(1, 21)]
+    cooled = [learning_rate(step, 1.0, 4, max_steps=20, cooldown_steps=10) for step in range(1, 21)]
+    assert cooled[:11] == plain[:11]
+    assert [low / high for low, high in zip(cooled[10:], plain[10:], strict=True)] == pytest.approx(
+        [tenths / 10 for tenths in range(10, 0, -1)]
+    )
+
+
 def test_one_step_of_warm_up_is_none() -> None:
     assert learning_rate(1, 1.0, 1) == 1.0
     assert learning_rate(4, 1.0, 1) == 0.5

@@ -25,7 +25,7 @@ from disco_mt.data.sources.files import (
     write_lines,
     write_pairs,
 )
-from disco_mt.data.sources.folders import find_in_folder
+from disco_mt.data.sources.folders import find_in_folder, folder_names
 from disco_mt.data.sources.libreoffice_help import find_packages, obtain_packages, write_splits
 from disco_mt.data.sources.many import find_parts, obtain_parts, write_train
 from disco_mt.data.sources.tatoeba import references_alone, split_by_source, write_download
@@ -33,6 +33,7 @@ from disco_mt.errors import UserError
 from disco_mt.files import atomic_directory
 
 __all__ = [
+    "Languages",
     "Parts",
     "SourceFiles",
     "SourceName",
@@ -40,6 +41,7 @@ __all__ = [
     "can_be_obtained",
     "data_folder",
     "find_files",
+    "find_other_pair",
     "obtain",
     "split_by_source",
     "text_files",
@@ -68,6 +70,17 @@ def find_files(
                 languages, languages[0] == "en", "tatoeba is split by English sentence: the source must be en"
             )
     return find_in_folder(source, folder, languages)
+
+
+def find_other_pair(source: SourceName, folder: Path | None, languages: Languages) -> SourceFiles:
+    """The files of another pair of a corpus that is at hand; it must be in a folder of its own name."""
+    name = folder_names(source, languages)[0]
+    if folder is None or not (folder / name).exists():
+        raise UserError(
+            f"the corpus {name} is needed: put it into a folder {name} in the folder of corpora "
+            f"({folder or 'give it with --data'})"
+        )
+    return find_files(source, folder / name, languages)
 
 
 def can_be_obtained(source: SourceName) -> bool:

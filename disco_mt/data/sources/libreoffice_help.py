@@ -25,7 +25,7 @@ from disco_mt.data.sources.files import (
 from disco_mt.data.sources.folders import folder_names
 from disco_mt.data.sources.help_pages import Key, paragraphs
 from disco_mt.errors import UserError
-from disco_mt.text.lines import read_lines
+from disco_mt.text.lines import letters, read_lines
 from disco_mt.text.sentences import split_sentences
 
 PACKAGES = {
@@ -72,7 +72,7 @@ def write_splits(files: SourceFiles, directory: Path) -> None:
         kept = [*_unseen(pairs, seen)] if split != "train" else list(dict.fromkeys(pairs))
         if not kept:
             raise UserError(f"the packages of {_NAME} have no sentence pairs for {split}: are they empty?")
-        seen |= {_key(english) for english, _ in kept}
+        seen |= {letters(english) for english, _ in kept}
         swapped = files.languages[0] != "en"
         write_pairs(directory, split, files.languages, (pair[::-1] if swapped else pair for pair in kept))
 
@@ -149,12 +149,7 @@ def _unseen(pairs: Iterable[Pair], seen: set[str]) -> Iterator[Pair]:
     """The first translation of each English sentence that is new."""
     found: set[str] = set()
     for english, other in pairs:
-        key = _key(english)
+        key = letters(english)
         if key not in seen and key not in found:
             found.add(key)
             yield english, other
-
-
-def _key(english: str) -> str:
-    """What makes two sentences the same: their letters."""
-    return "".join(filter(str.isalpha, english.casefold()))
