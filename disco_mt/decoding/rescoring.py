@@ -30,7 +30,7 @@ Candidates = list[list[tuple[int, ...]]]
 
 @dataclass(frozen=True)
 class Reading:
-    """What a reader thinks of one candidate. It does not hang on the weight: tuning reads only once."""
+    """What a reader thinks of one candidate; it does not hang on the weight of the length."""
 
     words: tuple[float, ...]  # log P(Y_n | Y_<n, X)
     end: float  # log P(EOS | Y, X) of an autoregressive model, log P(N | X) of a DisCo model
