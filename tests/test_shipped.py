@@ -42,6 +42,12 @@ def test_whose_sentences_they_learnt_from_is_said(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", shipped_models())
+def test_nobodys_folders_are_in_them(name: str) -> None:
+    for file in ("config.json", "README.md"):
+        assert not re.search(r'[\s"]/\w', (PRETRAINED / name / file).read_text(encoding="utf-8")), file
+
+
+@pytest.mark.parametrize("name", shipped_models())
 def test_a_card_has_what_the_model_says(name: str) -> None:
     """Nearly all of it: another processor may round a tie otherwise."""
     on_card = dict(re.findall(r"^\| (.+?) \| (.+) \|$", card(name), re.MULTILINE))

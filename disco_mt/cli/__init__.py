@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import importlib
 import os
 import signal
@@ -39,6 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     if arguments is None:
         arguments = sys.argv[1:]
         signal.signal(signal.SIGTERM, _terminated)
+        gc.disable()  # until all is imported: see _command
     try:
         return _flushed(_dispatch(arguments))
     except UserError as error:
@@ -80,6 +82,11 @@ def _flushed(code: int) -> int:
 
 def _command(verb: str) -> Callable[[list[str]], int]:
     module = importlib.import_module(f"disco_mt.cli.{verb.replace('-', '_')}")
+    if not gc.isenabled():
+        # Imports make a million objects and no garbage: what looks for some, now or at the end, takes half a
+        # second of a short command.
+        gc.freeze()
+        gc.enable()
     command: Callable[[list[str]], int] = module.main
     return command
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -120,7 +121,7 @@ def package(workspace: Workspace, system: str, out: Path, quiet: bool = True) ->
     best_way = max(ways, key=lambda name: ways[name].dev_bleu)
     way = ways.pop(best_way)
     scored = _test(workspace, way)
-    extra = directory.extra | {
+    extra = _told(directory.extra, workspace.suite.system(system).start) | {
         "test": to_json(scored.quality) | {"steps": scored.steps},
         "decoding": chosen(way.own),
     }
@@ -135,6 +136,14 @@ def package(workspace: Workspace, system: str, out: Path, quiet: bool = True) ->
         write_text(temporary / CARD, card)
         write_text(temporary / NOTICE, f"{out.name}, a translation model of Disco.\n{attribution}\n")
     return packaged
+
+
+def _told(extra: dict[str, Any], start: str) -> dict[str, Any]:
+    """What is known of a model's training, without the folder of the model that it started from."""
+    recipe = extra.get("recipe", {})
+    if "start" not in recipe:
+        return extra
+    return extra | {"recipe": recipe | {"start": recipe["start"] | {"model": start}}}
 
 
 def _attribution(workspace: Workspace) -> str:
@@ -260,9 +269,10 @@ def _learnt(workspace: Workspace, system: str) -> str:
     )
     if suite.system(system).data != "extended":
         return f"{taught}."
-    made_up = ["made-up sentences"] if suite.distill.splice else []
-    more = [*(f"the sources of {suite.data.source} {pair}" for pair in suite.distill.also_from), *made_up]
-    return f"{taught}; not only of the corpus, but also of {' and '.join(more)}."
+    pairs = " and ".join(suite.distill.also_from)
+    others = [f"the sources of {suite.data.source} {pairs}"] if pairs else []
+    more = [*others, *(["made-up sentences"] if suite.distill.splice else [])]
+    return f"{taught}; not only of the corpus, but also of {' and of '.join(more)}."
 
 
 def _scores(suite: str, rows: dict[str, Scored]) -> list[str]:

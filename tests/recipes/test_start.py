@@ -9,6 +9,7 @@ import torch
 
 from disco_mt.cli import main
 from disco_mt.models.directory import load_weights, read_config, weights
+from disco_mt.recipes.package import package
 from disco_mt.recipes.stages import DATA_STAGES
 from disco_mt.recipes.suite import load_suite
 from disco_mt.recipes.workspace import Workspace
@@ -48,6 +49,13 @@ def test_its_stage_needs_the_model_and_its_own_data(made: Workspace) -> None:
     assert made.stage("train:more").needs == (DATA_STAGES["extended"], "average:disco")
     assert made.dataset("extended") != made.dataset("distilled")
     assert read_log(made.run_directory("more"))[-1]["step"] == 2
+
+
+def test_a_packaged_model_names_its_start_and_its_sources(made: Workspace, tmp_path: Path) -> None:
+    package(made, "more", tmp_path / "en-de")
+    assert read_config(tmp_path / "en-de").extra["recipe"]["start"]["model"] == "disco"
+    card = (tmp_path / "en-de" / "README.md").read_text(encoding="utf-8")
+    assert "not only of the corpus, but also of made-up sentences." in card
 
 
 def test_the_plain_distillation_does_not_depend_on_splicing(made: Workspace, tmp_path: Path) -> None:
