@@ -54,15 +54,24 @@ class Runner:
     def run(self, wanted: list[Stage]) -> None:
         """Run those that are not done, each as soon as what it needs is there."""
         waiting = {stage.name: stage for stage in wanted if not stage.done}
-        distilling = any(stage.verb == "distill" for stage in waiting.values())
-        if distilling and self.suite.distill and self.suite.distill.engine == "ctranslate2":
-            ctranslate2.check_installed()  # not only after hours of training the teacher
+        self._check_distillations([stage for stage in waiting.values() if stage.verb == "distill"])
         with ThreadPoolExecutor(self.jobs) as pool:
             try:
                 self._run(waiting, pool)
             except BaseException:  # Ctrl-C, SIGTERM: no child is left behind
                 self.commands.stop()
                 raise
+
+    def _check_distillations(self, stages: list[Stage]) -> None:
+        """Refuse what cannot be had now, not only after hours of training the teacher."""
+        distillation = self.suite.distill
+        if not stages or distillation is None:
+            return
+        if distillation.engine == "ctranslate2":
+            ctranslate2.check_installed()
+        if any(stage.system for stage in stages):
+            for pair in distillation.other_pairs:
+                self.find_files(pair)
 
     def _run(self, waiting: dict[str, Stage], pool: ThreadPoolExecutor) -> None:
         """After a failure nothing new is started, but what runs side by side may end well."""

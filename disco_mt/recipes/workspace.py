@@ -76,6 +76,8 @@ class Workspace:
         wanted = self._wanted(names)
         if not wanted["prepare"].done and self._obtain(quiet):
             wanted = self._wanted(names)  # the corpus is known now, so the stages have other directories
+        if names is None:
+            wanted = self._possible(wanted, quiet)
         commands = Commands(threads, processes, device)
         runner = Runner(self.suite, self.folder, self._stages, self._files, commands, jobs, quiet)
         runner.run(list(wanted.values()))
@@ -135,6 +137,26 @@ class Workspace:
             if stage.name in wanted:
                 wanted |= {*stage.needs}
         return {name: stage for name, stage in self._stages.items() if name in wanted}
+
+    def _possible(self, wanted: dict[str, Stage], quiet: bool) -> dict[str, Stage]:
+        """All but those that need other pairs of the corpus where these are not at hand, which is said."""
+        extended = wanted.get(DATA_STAGES["extended"])
+        if extended is None or extended.done or self.suite.distill is None:
+            return wanted
+        try:
+            for pair in self.suite.distill.other_pairs:
+                self._files(pair)
+        except UserError as error:
+            left_out = {extended.name}
+            for name, stage in wanted.items():  # needs come before what needs them
+                if not left_out.isdisjoint(stage.needs):
+                    left_out.add(name)
+            if not quiet:
+                print(
+                    f"left out: {', '.join(each for each in wanted if each in left_out)}: {error}", flush=True
+                )
+            return {name: stage for name, stage in wanted.items() if name not in left_out}
+        return wanted
 
     @cached_property
     def _stages(self) -> dict[str, Stage]:

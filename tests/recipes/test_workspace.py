@@ -204,8 +204,22 @@ def test_the_sources_of_another_pair_are_translated_too(tmp_path: Path, ran: Ran
 
 def test_another_pair_must_be_in_a_folder_of_its_own(tmp_path: Path, ran: Ran) -> None:
     write_corpus(tmp_path / "corpora")
-    with pytest.raises(UserError, match="put it into a folder tatoeba-en-fr in the folder of corpora"):
+    with pytest.raises(UserError, match="put it into a folder tatoeba-en-fr in the folder of corpora,"):
         with_french(tmp_path).run("distill:extended", quiet=True)
+    assert not ran.commands  # before any training
+
+
+def test_without_the_other_pair_all_else_is_made_and_that_is_said(
+    tmp_path: Path, ran: Ran, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_corpus(tmp_path / "corpora")
+    with_french(tmp_path).run()
+    assert ran.since() == ALL
+    said = capsys.readouterr().out
+    assert "left out: distill:extended, train:more, average:more, evaluate:more: the corpus" in said
+    write_corpus(tmp_path / "corpora", languages=("en", "fr"))
+    with_french(tmp_path).run(quiet=True)
+    assert ran.since() == ["distill:extended", "train:more", "average:more", "evaluate:more"]
 
 
 def test_stages_that_do_not_need_each_other_run_side_by_side(tmp_path: Path, ran: Ran) -> None:
