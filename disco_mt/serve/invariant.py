@@ -72,6 +72,8 @@ def addmm(bias: Tensor, x: Tensor, weight: Tensor) -> Tensor:
 
 
 def matmul(x: Tensor, y: Tensor, out: Tensor | None = None) -> Tensor:
+    if x.dim() > 2 and y.dim() == 2 and out is None:  # sentences of some rows each: all rows are one matrix
+        return matmul(x.reshape(-1, x.shape[-1]), y).view(*x.shape[:-1], -1)
     if x.dim() != 2 or y.dim() != 2 or (wide := _enough(x)) is x:
         return _matmul(x, y, out=out)
     found = _matmul(wide, y)[: len(x)]

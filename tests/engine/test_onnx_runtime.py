@@ -10,7 +10,9 @@ pytest.importorskip("onnxruntime", reason="the extra 'onnx' is not installed")
 
 from disco_mt.engine.best_words import Blocks
 from disco_mt.engine.onnx_runtime import OnnxRuntime
+from disco_mt.engine.rounding import LEVELS
 from disco_mt.engine.torch_runtime import TorchRuntime
+from disco_mt.machine import exact_int8_levels
 from disco_mt.special import NUM_SPECIAL
 from small_disco import decoded, model_of
 from tiny import random_sources
@@ -60,7 +62,8 @@ def test_a_gain_of_zero_cannot_be_undone() -> None:
         ours, theirs = (
             runtime.best_words(hidden, None) for runtime in (OnnxRuntime(model, "int8"), TorchRuntime(model))
         )
-        assert ours.log_probs.numpy() == pytest.approx(theirs.log_probs.numpy(), abs=0.05)
+        near = 0.05 * LEVELS / exact_int8_levels()  # a processor with half the levels rounds twice as much
+        assert ours.log_probs.numpy() == pytest.approx(theirs.log_probs.numpy(), abs=near)
         assert (ours.ids == theirs.ids).float().mean() > 0.9
 
 
