@@ -27,11 +27,22 @@ def listed(side: Side) -> list[list[int]]:
     return [side[index].tolist() for index in range(len(side.lengths))]
 
 
+def nothing(sentence: list[int]) -> bool:
+    """That nothing is held out."""
+    return False
+
+
 def test_two_sentences_go_on_as_each_other() -> None:
     old = [[1, 7, 8, 9, 2], [3, 7, 8, 9, 4]]
-    new = listed(with_spliced(side(old), 1.0))
+    new = listed(with_spliced(side(old), 1.0, nothing))
     assert new[:2] == old
     assert sorted(new[2:]) == [[1, 7, 8, 9, 4], [3, 7, 8, 9, 2]]
+
+
+def test_what_is_held_out_is_not_made() -> None:
+    old = [[1, 7, 8, 9, 2], [3, 7, 8, 9, 4]]
+    new = with_spliced(side(old), 1.0, lambda sentence: sentence == [1, 7, 8, 9, 4])
+    assert listed(new)[2:] == [[3, 7, 8, 9, 2]]
 
 
 @pytest.mark.parametrize(
@@ -46,18 +57,18 @@ def test_two_sentences_go_on_as_each_other() -> None:
     ],
 )
 def test_nothing_is_made_where_nothing_fits(sentences: list[list[int]]) -> None:
-    assert listed(with_spliced(side(sentences), 3.0)) == sentences
+    assert listed(with_spliced(side(sentences), 3.0, nothing)) == sentences
 
 
 def test_a_share_of_zero_is_the_corpus_itself() -> None:
     source = side([[1, 7, 8, 9, 2], [3, 7, 8, 9, 4]])
-    assert with_spliced(source, 0.0) is source
+    assert with_spliced(source, 0.0, nothing) is source
 
 
 @given(st.lists(st.lists(st.integers(1, 4), max_size=12), min_size=1, max_size=20), st.floats(0, 3))
 @settings(deadline=None)
 def test_new_sentences_are_new_and_of_two_old_ones(sentences: list[list[int]], share: float) -> None:
-    every = listed(with_spliced(side(sentences), share))
+    every = listed(with_spliced(side(sentences), share, nothing))
     new = every[len(sentences) :]
     assert every[: len(sentences)] == sentences
     assert len(new) <= round(share * len(sentences))
@@ -65,7 +76,7 @@ def test_new_sentences_are_new_and_of_two_old_ones(sentences: list[list[int]], s
     assert all(sentence not in sentences for sentence in new)
     assert all(len(sentence) <= max(map(len, sentences)) for sentence in new)
     assert all(_is_spliced(sentence, sentences) for sentence in new)
-    assert every == listed(with_spliced(side(sentences), share))
+    assert every == listed(with_spliced(side(sentences), share, nothing))
 
 
 def _is_spliced(new: list[int], old: list[list[int]]) -> bool:
@@ -86,7 +97,7 @@ def test_distillation_translates_them_too(tmp_path: Path) -> None:
     distill(options, quiet=True)
     distill(replace(options, out=tmp_path / "more", splice=1.0), quiet=True)
     plain, more = (Dataset.open(tmp_path / name).splits for name in ("plain", "more"))
-    expected = listed(with_spliced(data.splits["train"].source, 1.0))
+    expected = listed(with_spliced(data.splits["train"].source, 1.0, nothing))
     assert len(expected) > len(data.splits["train"])
     assert {*map(tuple, listed(more["train"].source))} <= {*map(tuple, expected)}
     assert len(more["train"]) > len(plain["train"])

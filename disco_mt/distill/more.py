@@ -1,7 +1,7 @@
 """More sources for a teacher to translate: sentences of the same language from other text.
 
 A student learns from its teacher's translations, so its sources need none of their own. What valid and test
-have is left out: compared by its letters, so that another comma makes no other sentence.
+have is left out.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from disco_mt.data.dataset import Dataset, Ids, Side
+from disco_mt.distill.held_out import HeldOut
 from disco_mt.errors import UserError
 from disco_mt.files import sha256
-from disco_mt.text.lines import letters, read_lines
+from disco_mt.text.lines import read_lines
 
 _AT_ONCE = 8192  # lines that are encoded together
 
@@ -42,21 +43,11 @@ def _new_sentences(dataset: Dataset, files: Sequence[Path]) -> Iterator[Ids]:
     """Neither in train nor seen before, as token ids."""
     source = dataset.splits["train"].source
     known = {source[index].tobytes() for index in range(len(source.lengths))}
-    for ids in _encoded(dataset, _not_held_out(dataset, files)):
+    held_out, lines = HeldOut(dataset), chain.from_iterable(read_lines(path) for path in files)
+    for ids in _encoded(dataset, (line for line in lines if not held_out.has(line))):
         if (key := ids.tobytes()) not in known:
             known.add(key)
             yield ids
-
-
-def _not_held_out(dataset: Dataset, files: Sequence[Path]) -> Iterator[str]:
-    held_out = {
-        letters(line)
-        for name, split in dataset.splits.items()
-        if name != "train"
-        for line in split.source_text()
-    }
-    lines = chain.from_iterable(read_lines(path) for path in files)
-    return (line for line in lines if (key := letters(line)) and key not in held_out)
 
 
 def _encoded(dataset: Dataset, lines: Iterable[str]) -> Iterator[Ids]:

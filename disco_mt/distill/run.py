@@ -19,6 +19,8 @@ from disco_mt.data.dataset import Dataset, Side, id_type, read_description
 from disco_mt.decoding.beam_search import check_beam
 from disco_mt.decoding.strategies import DecodingOptions, strategy_for
 from disco_mt.distill.assemble import assemble
+from disco_mt.distill.held_out import HeldOut
+from disco_mt.distill.known import Known
 from disco_mt.distill.more import fingerprints, with_more
 from disco_mt.distill.plan import Plan, plan_shards
 from disco_mt.distill.splice import with_spliced
@@ -62,6 +64,8 @@ class DistillOptions:
     splice: float = 0.0
     """New sources to make a training pair (2: twice as many as there are), each from the beginning of one
     sentence and the end of another; for small corpora. 0: none, as in the paper."""
+    known: tuple[Path, ...] = ()
+    """Datasets that this teacher has distilled in the same way: what is in them is not translated again."""
     device: str = "cpu"
     """cpu, cuda or mps (engine torch)."""
     runner: RunnerName = "local"
@@ -111,12 +115,14 @@ def distill(options: DistillOptions, command: str = "", quiet: bool = False) -> 
     check_fits(directory, "teacher", options.data, description["text"])
     check_engine(directory, options.engine, options.device)
     provenance = _provenance(options, dataset, directory, command)
+    known = Known(options.known, provenance["settings"], description["text"])
     try:
         with work_directory(options.out, provenance) as work:
             if not (work / FINISHED).exists():
-                source = with_spliced(with_more(dataset, options.more_sources), options.splice)
+                more = with_more(dataset, options.more_sources)
+                source = with_spliced(more, options.splice, HeldOut(dataset).has_ids)
                 plan = plan_shards(source, teacher.longest_source, options.shard_size)
-                translations = _translate(work, plan, source, dataset, teacher, options, quiet)
+                translations = _translate(work, plan, source, known, dataset, teacher, options, quiet)
                 assemble(work, dataset, description, source, plan, translations)
             finish(work, options.out)
     except (OSError, SafetensorError) as error:
@@ -133,31 +139,47 @@ def _translate(
     work: Path,
     plan: Plan,
     source: Side,
+    known: Known,
     dataset: Dataset,
     teacher: Translator,
     options: DistillOptions,
     quiet: bool,
 ) -> Side:
     """The translation of each sentence of the plan; only shards that are missing cost anything."""
+    dtype = id_type(dataset.text.target.vocabulary_size)
+    sentences = partial(_sentences, plan, source)
+
+    def unknown(number: int) -> list[list[int]]:
+        return known.missing(sentences(number))
+
+    def write(number: int, translations: Sequence[tuple[int, ...]]) -> None:
+        write_shard(work, number, known.filled(sentences(number), translations), dtype)
+
     missing = [n for n, shard in enumerate(plan.shards) if read_shard(work, n, len(shard)) is None]
+    lengths = {number: [len(words) for words in unknown(number)] for number in missing}
     if not quiet:
-        print(_announcement(plan, len(missing)), file=sys.stderr)
-    if missing:
-        tokens = sum(int(source.lengths[plan.sentences(number)].sum()) for number in missing)
-        dtype = id_type(dataset.text.target.vocabulary_size)
+        there = sum(len(plan.shards[number]) - len(lengths[number]) for number in missing)
+        print(_announcement(plan, len(missing), there), file=sys.stderr)
+    for number in (number for number in missing if not lengths[number]):
+        write(number, [])
+    # The longest sentences first: if memory is short, that shows at once.
+    numbers = [number for number in reversed(missing) if lengths[number]]
+    if numbers:
         run = _locally if options.runner == "local" else _on_ray
-        with stage("translating (source tokens)", tokens, quiet) as advance:
-            # The longest sentences first: if memory is short, that shows at once.
-            finished = run(missing[::-1], partial(_sentences, plan, source), teacher, options, work, advance)
-            with closing(finished):
-                for number, translations in finished:
-                    write_shard(work, number, translations, dtype)
-    return gather(work, plan.shards, id_type(dataset.text.target.vocabulary_size))
+        with (
+            stage("translating (source tokens)", sum(map(sum, lengths.values())), quiet) as advance,
+            closing(run(numbers, unknown, teacher, options, work, advance)) as finished,
+        ):
+            for number, translations in finished:
+                write(number, translations)
+    return gather(work, plan.shards, dtype)
 
 
 def _sentences(plan: Plan, source: Side, number: int) -> list[list[int]]:
     """One unit of work: it depends on no other, and its translation on nothing but these."""
-    return [source[pair].tolist() for pair in plan.sentences(number)]
+    found = [source[pair].tolist() for pair in plan.sentences(number)]
+    source.release()
+    return found
 
 
 def _locally(
@@ -192,12 +214,13 @@ def _on_ray(
             yield number, translations
 
 
-def _announcement(plan: Plan, missing: int) -> str:
+def _announcement(plan: Plan, missing: int, known: int) -> str:
+    """known: sentences of the missing shards that have a translation."""
     done = len(plan.shards) - missing
     before = f"; {done} were finished before" if done else ""
     return (
         f"{len(plan.first):,} different sentences of {len(plan.place):,} to translate, "
-        f"in {len(plan.shards)} shards{before}"
+        f"in {len(plan.shards)} shards{before}" + (f"; {known:,} are known" if known else "")
     )
 
 

@@ -7,7 +7,7 @@ is] asleep." and "The boy with a [blue shirt is] waving." give "A man in a blue 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,26 +21,27 @@ _DRAWS = 20  # seams looked at for each sentence that is wanted
 _SEED = 1
 
 
-def with_spliced(source: Side, share: float) -> Side:
-    """These sentences, and at most `share` times as many new ones, all different."""
+def with_spliced(source: Side, share: float, held_out: Callable[[list[int]], bool]) -> Side:
+    """These sentences, and at most `share` times as many new ones, all different and none held out."""
     wanted = round(share * len(source.lengths))
     if not wanted:
         return source
-    new = _new_sentences(source, wanted)
+    new = _new_sentences(source, wanted, held_out)
     sizes = [len(sentence) for sentence in new]
     offsets = np.concatenate([source.offsets, source.offsets[-1] + np.cumsum(sizes, dtype=np.int64)])
     return Side(np.concatenate([source.ids, *new]), offsets)
 
 
-def _new_sentences(source: Side, wanted: int) -> list[NDArray[Any]]:
-    """None of them is in the corpus, or longer than its longest."""
+def _new_sentences(source: Side, wanted: int, held_out: Callable[[list[int]], bool]) -> list[NDArray[Any]]:
+    """None of them is in the corpus or held out, or longer than its longest."""
     known = {source[index].tobytes() for index in range(len(source.lengths))}
     longest, found = int(source.lengths.max()), list[NDArray[Any]]()
     for beginning, end in _seams(source, wanted * _DRAWS):
         sentence = np.concatenate([source.ids[slice(*beginning)], source.ids[slice(*end)]])
         if len(sentence) <= longest and sentence.tobytes() not in known:
             known.add(sentence.tobytes())
-            found.append(sentence)
+            if not held_out(sentence.tolist()):
+                found.append(sentence)
         if len(found) == wanted:
             break
     return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.errors import UserError
 from disco_mt.objectives.build import OBJECTIVES
-from disco_mt.recipes.suite import DataName, Suite, System
+from disco_mt.recipes.suite import DataKind, Suite, System
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Role:
     """A kind of model, what it learns, and from which data."""
 
     kind: str
-    data: tuple[DataName, ...]  # one of them
+    data: tuple[DataKind, ...]  # one of these kinds
     objective: str
     contextless: bool = False
 
@@ -25,7 +25,7 @@ class Role:
         model, objective = system.recipe.model, system.recipe.objective.name
         found = objective or next(iter(OBJECTIVES[model.kind]))
         own = (self.kind, self.objective, self.contextless)
-        return system.data in self.data and own == (model.kind, found, model.contextless)
+        return system.data_kind in self.data and own == (model.kind, found, model.contextless)
 
     def __str__(self) -> str:
         contextless = "contextless " if self.contextless else ""
@@ -34,7 +34,7 @@ class Role:
         )
 
 
-DISTILLED: tuple[DataName, ...] = ("distilled",)
+DISTILLED: tuple[DataKind, ...] = ("distilled",)
 AT_RAW = Role("autoregressive", ("raw",), "autoregressive")
 AT = replace(AT_RAW, data=DISTILLED)
 CONTEXTLESS_RAW, CONTEXTLESS = replace(AT_RAW, contextless=True), replace(AT, contextless=True)

@@ -267,12 +267,12 @@ def _learnt(workspace: Workspace, system: str) -> str:
     taught = (
         f"It learnt from translations of its teacher ({suite.distill.teacher}, beam {suite.distill.beam})"
     )
-    if suite.system(system).data != "extended":
+    more = suite.distill.more.get(suite.system(system).data)
+    if more is None:
         return f"{taught}."
-    pairs = " and ".join(suite.distill.also_from)
-    others = [f"the sources of {suite.data.source} {pairs}"] if pairs else []
-    more = [*others, *(["made-up sentences"] if suite.distill.splice else [])]
-    return f"{taught}; not only of the corpus, but also of {' and of '.join(more)}."
+    others = [f"the sources of {suite.data.source} {' and '.join(more.also_from)}"] if more.also_from else []
+    others += ["made-up sentences"] if more.splice else []
+    return f"{taught}; not only of the corpus, but also of {' and of '.join(others)}."
 
 
 def _scores(suite: str, rows: dict[str, Scored]) -> list[str]:

@@ -69,8 +69,8 @@ class Runner:
             return
         if distillation.engine == "ctranslate2":
             ctranslate2.check_installed()
-        if any(stage.system for stage in stages):
-            for pair in distillation.other_pairs:
+        for stage in stages:
+            for pair in distillation.more[stage.system].other_pairs if stage.system else []:
                 self.find_files(pair)
 
     def _run(self, waiting: dict[str, Stage], pool: ThreadPoolExecutor) -> None:
@@ -134,17 +134,25 @@ class Runner:
         if stage.verb == "evaluate":  # a killed process may have left hypotheses without scores
             stage.output.unlink(missing_ok=True)
         arguments = command(stage, self.stages, self.suite, self.commands.threads, self.commands.device)
-        return [*arguments, *self._more_sources(stage)]
+        return [*arguments, *self._more_sources(stage), *self._known(stage)]
 
     def _more_sources(self, stage: Stage) -> list[str]:
         """The training sources of other pairs of the corpus, if they are to be translated, too."""
         if stage.verb != "distill" or not stage.system or not self.suite.distill:
             return []
         found = []
-        for pair in self.suite.distill.other_pairs:
+        for pair in self.suite.distill.more[stage.system].other_pairs:
             splits = text_files(self.find_files(pair), stage.directory / f"text-{'-'.join(pair)}")
             found.append(str(splits["train"].source))
         return ["--more-sources", *found] if found else []
+
+    def _known(self, stage: Stage) -> list[str]:
+        """What the same teacher has translated in other stages: it need not do so again."""
+        if stage.verb != "distill":
+            return []
+        others = [each for each in self.stages.values() if each.verb == "distill" and each != stage]
+        found = [str(each.output) for each in others if each.done and each.output.is_dir()]
+        return ["--known", *found] if found else []
 
     def _choose(self, stage: Stage) -> None:
         scores = choose({name: self.stages[name].output for name in stage.needs}, stage.output)

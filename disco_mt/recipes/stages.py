@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from disco_mt.data.sources import SplitFiles
 from disco_mt.recipes.choose import chosen_training
 from disco_mt.recipes.recipe import Recipe
-from disco_mt.recipes.suite import DataName, Suite, System
+from disco_mt.recipes.suite import Suite, System
 from disco_mt.training.rundir import is_run
 
 VERSION = 1  # part of every hash: to be raised when a stage makes something else from the same options
@@ -57,7 +57,6 @@ class Stage:
         return self.directory / _OUTPUT[self.verb]
 
 
-DATA_STAGES: dict[DataName, str] = {"raw": "prepare", "distilled": "distill", "extended": "distill:extended"}
 _OUTPUT = {
     "prepare": "data",
     "distill": "data",
@@ -66,6 +65,11 @@ _OUTPUT = {
     "average": "model",
     "evaluate": "hypotheses.txt",
 }
+
+
+def data_stage(data: str) -> str:
+    """The name of the stage that makes such data."""
+    return {"raw": "prepare", "distilled": "distill"}.get(data, f"distill:{data}")
 
 
 def plan(suite: Suite, folder: Path, corpus: dict[str, str], other_pairs: dict[str, str]) -> dict[str, Stage]:
@@ -77,7 +81,7 @@ def plan(suite: Suite, folder: Path, corpus: dict[str, str], other_pairs: dict[s
         stages[name] = Stage(name, needs, folder / name.replace(":", "-") / digest(inputs), inputs)
 
     def add_system(name: str, system: System) -> None:
-        needs = [DATA_STAGES[system.data], *([f"average:{system.start}"] if system.start else [])]
+        needs = [data_stage(system.data), *([f"average:{system.start}"] if system.start else [])]
         for label, recipe in suite.trainings(name).items():
             add(f"train:{label}", {"recipe": _recipe_inputs(recipe)}, *needs)
         if system.choose.dropout:
@@ -92,11 +96,13 @@ def plan(suite: Suite, folder: Path, corpus: dict[str, str], other_pairs: dict[s
         if system.data == "raw":
             add_system(name, system)
     if suite.distill is not None:
-        needs, plain = ("prepare", f"average:{suite.distill.teacher}"), suite.distill.plain
-        add(DATA_STAGES["distilled"], {"distill": _inputs(plain)}, *needs)
-        if suite.distill != plain:
-            inputs = {"distill": _inputs(suite.distill), "files": other_pairs}
-            add(DATA_STAGES["extended"], inputs, *needs)
+        needs, inputs = ("prepare", f"average:{suite.distill.teacher}"), _inputs(suite.distill.plain)
+        add(data_stage("distilled"), {"distill": inputs}, *needs)
+        for name, more in suite.distill.more.items():
+            files = {
+                key: hash_ for key, hash_ in other_pairs.items() if key.partition(".")[0] in more.also_from
+            }
+            add(data_stage(name), {"distill": inputs | chosen(more), "files": files}, *needs)
     for name, system in suite.systems.items():
         if system.data != "raw":
             add_system(name, system)
@@ -122,8 +128,9 @@ def command(
         case "distill":
             data, model = (stages[need].output for need in stage.needs)
             assert suite.distill is not None
-            distillation = replace(suite.distill, also_from=()) if stage.system else suite.distill.plain
-            options = {key: value for key, value in chosen(distillation).items() if key != "teacher"}
+            options = {key: value for key, value in chosen(suite.distill.plain).items() if key != "teacher"}
+            if stage.system and (splice := suite.distill.more[stage.system].splice):
+                options["splice"] = splice
             return ["distill", "--model", str(model), "--data", str(data), *output, *limit, *flags(options)]
         case _:
             data, model = (stages[need].output for need in stage.needs)

@@ -7,10 +7,11 @@
     [data]                           # DataOptions: which corpus, which languages
     [prepare]                        # Preparation
     [distill]                        # Distillation: who teaches, and how its translations are found
+    [distill.more.NAME]              # MoreSources: data of this name have more sources than the corpus
     [choose]                         # Choice: values to train each system with; the best by dev BLEU is kept
     [model] [objective] [training] [decoding]      # of every system: the sections of a recipe (recipe.py)
     [systems.NAME]                   # one trained model
-    data = "raw"                     # or "distilled", or "extended": distilled, with more sources
+    data = "raw"                     # or "distilled", or a name from distill.more
     like = "OTHER"                   # take over what that system has
     start = "OTHER"                  # go on with that system's weights
     model.kind = "autoregressive"    # what is its own: any key of a recipe
@@ -21,6 +22,7 @@ What is left out has the default of a recipe. workspace.py makes the stages of i
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -38,7 +40,7 @@ from disco_mt.settings import at_least, from_dict
 from disco_mt.text.pair import Vocabulary
 
 SUITES = FOLDER / "suites"
-DataName = Literal["raw", "distilled", "extended"]
+DataKind = Literal["raw", "distilled", "extended"]  # extended: distilled, with more sources
 _RECIPE = ("model", "objective", "training", "decoding")
 _SHARED = (*_RECIPE, "evaluate", "choose")
 _SYSTEM = ("data", "like", "start", *_SHARED)
@@ -78,6 +80,21 @@ class Preparation:
 
 
 @dataclass(frozen=True)
+class MoreSources:
+    """What a teacher translates beside the sources of the corpus."""
+
+    splice: float = 0.0
+    """Made-up sources to make a training pair (distill/splice.py)."""
+    also_from: tuple[str, ...] = ()
+    """Other pairs of the corpus, such as en-fr, whose sources are translated, too (distill/more.py)."""
+
+    @property
+    def other_pairs(self) -> list[Languages]:
+        """`also_from` as languages."""
+        return [(source, target) for source, _, target in (pair.partition("-") for pair in self.also_from)]
+
+
+@dataclass(frozen=True)
 class Distillation:
     """Options of `disco distill`, and which system is the teacher."""
 
@@ -89,26 +106,20 @@ class Distillation:
     batch_tokens: int = 2048
     runner: RunnerName = "local"
     """local, or ray: on many machines. What is made does not depend on it."""
-    splice: float = 0.0
-    """For systems whose data are "extended": sources to make a training pair (distill/splice.py)."""
-    also_from: tuple[str, ...] = ()
-    """For the same systems: other pairs of the corpus, such as en-fr, whose sources are translated, too."""
+    more: dict[str, MoreSources] = field(default_factory=dict)
+    """Data with more sources, by the name that systems call them."""
 
     def __post_init__(self) -> None:
         check_beam(self.beam, self.length_penalty)
         at_least("distill.shard_size", self.shard_size, 1)
         at_least("distill.batch_tokens", self.batch_tokens, 1)
-        at_least("distill.splice", self.splice, 0)
+        for name, more in self.more.items():
+            _check_more(name, more)
 
     @property
     def plain(self) -> Distillation:
         """Of the corpus alone, as in the paper."""
-        return replace(self, splice=0.0, also_from=())
-
-    @property
-    def other_pairs(self) -> list[Languages]:
-        """`also_from` as languages."""
-        return [(source, target) for source, _, target in (pair.partition("-") for pair in self.also_from)]
+        return replace(self, more={})
 
 
 @dataclass(frozen=True)
@@ -127,7 +138,8 @@ class Choice:
 class System:
     """One trained model: what it learns from, its recipe, and how it decodes the test set."""
 
-    data: DataName
+    data: str
+    """raw, distilled, or a name from distill.more."""
     recipe: Recipe
     evaluate: DecodingOptions
     choose: Choice = field(default_factory=Choice)
@@ -138,6 +150,11 @@ class System:
         strategy_for(self.recipe.model.kind, self.evaluate.strategy)
         for value in self.choose.dropout:
             self.with_dropout(value)  # which refuses what is no dropout
+
+    @property
+    def data_kind(self) -> DataKind:
+        """Of the data."""
+        return "raw" if self.data == "raw" else "distilled" if self.data == "distilled" else "extended"
 
     def with_dropout(self, value: float) -> Recipe:
         """The recipe of one of the trainings."""
@@ -163,14 +180,12 @@ class Suite:
         for name, system in self.systems.items():
             if system.data != "raw" and self.distill is None:
                 raise UserError(f"systems.{name} wants {system.data} data, but there is no [distill] table")
-            if system.data == "extended" and self.distill == (self.distill and self.distill.plain):
-                raise UserError(
-                    f"systems.{name} wants extended data: set distill.splice, such as 2.0, or "
-                    "distill.also_from"
-                )
+            if system.data_kind == "extended":
+                _check_named(name, system.data, self.distill)
         if self.distill is not None:
             _check_teacher(self.distill.teacher, self.systems)
-            _check_other_pairs(self.distill, self.data)
+            for name, more in self.distill.more.items():
+                _check_other_pairs(name, more, self.data)
         _check_starts(self.systems)
 
     def system(self, name: str) -> System:
@@ -289,8 +304,36 @@ def _refuse_no_list(table: dict[str, Any], key: str, where: str, *types: type) -
 def _distillation(table: dict[str, Any]) -> Distillation | None:
     if table and "teacher" not in table:
         raise UserError("distill.teacher is missing: name the system that translates the training data")
-    _refuse_no_list(table, "also_from", "distill.", str)
-    return from_dict(Distillation, tuples(table), "distill") if table else None
+    sets = subtable(table, "more", "distill.")
+    more = {name: _more_sources(name, subtable(sets, name, "distill.more.")) for name in sets}
+    rest = {key: value for key, value in table.items() if key != "more"}
+    return replace(from_dict(Distillation, rest, "distill"), more=more) if table else None
+
+
+def _more_sources(name: str, table: dict[str, Any]) -> MoreSources:
+    _refuse_no_list(table, "also_from", f"distill.more.{name}.", str)
+    return from_dict(MoreSources, tuples(table), f"distill.more.{name}")
+
+
+def _check_more(name: str, more: MoreSources) -> None:
+    if name in get_args(DataKind)[:2] or not re.fullmatch(r"[\w.-]+", name):
+        raise UserError(
+            f"distill.more.{name}: choose another name for the data, of letters, digits and -; "
+            "raw and distilled are those of the corpus"
+        )
+    at_least(f"distill.more.{name}.splice", more.splice, 0)
+    if more == MoreSources():
+        raise UserError(f"distill.more.{name} has no more sources: set splice, such as 2.0, or also_from")
+
+
+def _check_named(system: str, data: str, distill: Distillation | None) -> None:
+    named = [] if distill is None else [*distill.more]
+    if data not in named:
+        known = ", ".join(["raw", "distilled", *named])
+        raise UserError(
+            f"systems.{system}: data must be one of {known}, got {data!r}; others need a table "
+            f"[distill.more.{data}]"
+        )
 
 
 def _check_teacher(teacher: str, systems: dict[str, System]) -> None:
@@ -300,14 +343,15 @@ def _check_teacher(teacher: str, systems: dict[str, System]) -> None:
         raise UserError(f'distill.teacher {teacher!r} must have data = "raw": it cannot be its own pupil')
 
 
-def _check_other_pairs(distill: Distillation, data: DataOptions) -> None:
-    if distill.also_from and data.source != "tatoeba":
-        raise UserError(f"distill.also_from is for source tatoeba, which has many pairs; got {data.source}")
-    for pair, (source, target) in zip(distill.also_from, distill.other_pairs, strict=True):
+def _check_other_pairs(name: str, more: MoreSources, data: DataOptions) -> None:
+    key = f"distill.more.{name}.also_from"
+    if more.also_from and data.source != "tatoeba":
+        raise UserError(f"{key} is for source tatoeba, which has many pairs; got {data.source}")
+    for pair, (source, target) in zip(more.also_from, more.other_pairs, strict=True):
         if source != data.languages[0] or target in ("", data.languages[1]):
             raise UserError(
-                f"distill.also_from must be other pairs of the same source language, such as "
-                f"{data.languages[0]}-fr; got {pair!r}"
+                f"{key} must be other pairs of the same source language, such as "
+                f"{data.languages[0]}-{'de' if data.languages[1] == 'fr' else 'fr'}; got {pair!r}"
             )
 
 
@@ -346,8 +390,8 @@ def _inherited(name: str, tables: dict[str, Any], heirs: tuple[str, ...]) -> dic
 def _system(name: str, table: dict[str, Any]) -> System:
     where = f"systems.{name}"
     data = table.get("data", "raw")
-    if data not in get_args(DataName):
-        raise UserError(f"{where}: data must be one of {', '.join(get_args(DataName))}; got {data!r}")
+    if not isinstance(data, str):
+        raise UserError(f"{where}: data must be a name such as raw or distilled, got {data!r}")
     recipe = {key: table[key] for key in _RECIPE}
     refuse_sizes_of_the_data(recipe, where)
     _refuse_no_list(table["choose"], "dropout", f"{where}: choose.", float, int)

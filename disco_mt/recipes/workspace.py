@@ -26,8 +26,8 @@ from disco_mt.data.sources import (
 from disco_mt.errors import UserError
 from disco_mt.recipes.processes import Commands
 from disco_mt.recipes.runner import Runner
-from disco_mt.recipes.stages import CORPUS, DATA_STAGES, OTHER_PAIRS, SCORES, Stage, plan, run_of
-from disco_mt.recipes.suite import DataName, Suite
+from disco_mt.recipes.stages import CORPUS, OTHER_PAIRS, SCORES, Stage, data_stage, plan, run_of
+from disco_mt.recipes.suite import Suite
 from disco_mt.settings import at_least
 from disco_mt.training.rundir import read_log
 
@@ -82,9 +82,9 @@ class Workspace:
         runner = Runner(self.suite, self.folder, self._stages, self._files, commands, jobs, quiet)
         runner.run(list(wanted.values()))
 
-    def dataset(self, name: DataName) -> Path:
+    def dataset(self, name: str) -> Path:
         """The directory of a dataset."""
-        return self._made(DATA_STAGES[name])
+        return self._made(data_stage(name))
 
     def model(self, system: str) -> Path:
         """The directory of a system's model: the mean of its best checkpoints."""
@@ -140,23 +140,21 @@ class Workspace:
 
     def _possible(self, wanted: dict[str, Stage], quiet: bool) -> dict[str, Stage]:
         """All but those that need other pairs of the corpus where these are not at hand, which is said."""
-        extended = wanted.get(DATA_STAGES["extended"])
-        if extended is None or extended.done or self.suite.distill is None:
-            return wanted
-        try:
-            for pair in self.suite.distill.other_pairs:
-                self._files(pair)
-        except UserError as error:
-            left_out = {extended.name}
-            for name, stage in wanted.items():  # needs come before what needs them
-                if not left_out.isdisjoint(stage.needs):
-                    left_out.add(name)
-            if not quiet:
-                print(
-                    f"left out: {', '.join(each for each in wanted if each in left_out)}: {error}", flush=True
-                )
-            return {name: stage for name, stage in wanted.items() if name not in left_out}
-        return wanted
+        more = self.suite.distill.more if self.suite.distill else {}
+        left_out: dict[str, UserError] = {}  # by stage
+        for name, stage in wanted.items():  # needs come before what needs them
+            try:
+                if stage.verb == "distill" and stage.system and not stage.done:
+                    for pair in more[stage.system].other_pairs:
+                        self._files(pair)
+            except UserError as error:
+                left_out[name] = error
+            for need in stage.needs:
+                if need in left_out:
+                    left_out[name] = left_out[need]
+        if left_out and not quiet:
+            print(f"left out: {', '.join(left_out)}: {next(iter(left_out.values()))}", flush=True)
+        return {name: stage for name, stage in wanted.items() if name not in left_out}
 
     @cached_property
     def _stages(self) -> dict[str, Stage]:
@@ -190,8 +188,9 @@ class Workspace:
             return self._remembered(CORPUS)
 
     def _other_pairs(self) -> dict[str, str]:
-        """The same for the training text of distill.also_from, by pair and file."""
-        pairs = self.suite.distill.other_pairs if self.suite.distill else []
+        """The same for the training text of all also_from, by pair and file."""
+        more = self.suite.distill.more.values() if self.suite.distill else ()
+        pairs = dict.fromkeys(pair for each in more for pair in each.other_pairs)
         try:
             found = {"-".join(pair): self._files(pair).hashes() for pair in pairs}
         except UserError:

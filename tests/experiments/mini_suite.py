@@ -26,6 +26,7 @@ source = "phrasebook"
 vocabulary_size = 320
 [distill]
 teacher = "at-raw"
+[distill.more.spliced]
 splice = 1.0
 [model]
 width = 16
@@ -60,7 +61,7 @@ data = "distilled"
 data = "distilled"
 [systems.disco-spliced]
 like = "disco"
-data = "extended"
+data = "spliced"
 start = "disco"
 [systems.disco-easy-first]
 like = "disco"

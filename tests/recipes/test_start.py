@@ -10,7 +10,6 @@ import torch
 from disco_mt.cli import main
 from disco_mt.models.directory import load_weights, read_config, weights
 from disco_mt.recipes.package import package
-from disco_mt.recipes.stages import DATA_STAGES
 from disco_mt.recipes.suite import load_suite
 from disco_mt.recipes.workspace import Workspace
 from disco_mt.training.rundir import read_log
@@ -19,7 +18,7 @@ from tiny_suite import write_corpus, write_suite
 MORE = """
 [systems.more]
 like = "disco"
-data = "extended"
+data = "made-up"
 start = "disco"
 training = { max_steps = 2, learning_rate = 1e-9, warmup_steps = 1, dev_every = 1 }
 """
@@ -29,7 +28,7 @@ training = { max_steps = 2, learning_rate = 1e-9, warmup_steps = 1, dev_every = 
 def made(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """A suite whose last system starts from another, with hardly any learning: it stays what it was."""
     folder = tmp_path_factory.mktemp("start")
-    path = write_suite(folder, "[distill]", "[distill]\nsplice = 1.0")
+    path = write_suite(folder, "[distill]", "[distill.more.made-up]\nsplice = 1.0\n[distill]")
     path.write_text(path.read_text() + MORE)
     workspace = Workspace(load_suite(path), folder / "runs", write_corpus(folder / "corpora"))
     workspace.run("average:disco", quiet=True)
@@ -46,8 +45,8 @@ def test_a_training_starts_from_the_weights_of_a_model(made: Workspace) -> None:
 
 
 def test_its_stage_needs_the_model_and_its_own_data(made: Workspace) -> None:
-    assert made.stage("train:more").needs == (DATA_STAGES["extended"], "average:disco")
-    assert made.dataset("extended") != made.dataset("distilled")
+    assert made.stage("train:more").needs == ("distill:made-up", "average:disco")
+    assert made.dataset("made-up") != made.dataset("distilled")
     assert read_log(made.run_directory("more"))[-1]["step"] == 2
 
 

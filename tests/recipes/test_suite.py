@@ -81,30 +81,50 @@ MISTAKES = {
     "unknown data": (
         'data = "distilled"',
         'data = "wet"',
-        "data must be one of raw, distilled, extended; got",
+        "data must be one of raw, distilled, got 'wet'; others need a table [distill.more.wet]",
     ),
     "unknown corpus": ('"tatoeba"', '"babel"', "data: source must be one of multi30k, tatoeba, phrasebook"),
-    "extended by nothing": (
-        'data = "distilled"',
-        'data = "extended"',
-        "wants extended data: set distill.splice",
+    "no name": ('data = "distilled"', "data = 7", "systems.disco: data must be a name such as raw"),
+    "extended by nothing": ("[distill]", "[distill.more.x]\n[distill]", "distill.more.x has no more sources"),
+    "the name of the plain data": (
+        "[distill]",
+        "[distill.more.raw]\nsplice = 1.0\n[distill]",
+        "distill.more.raw: choose another name",
+    ),
+    "no name for a folder": (
+        "[distill]",
+        '[distill.more."a/b"]\nsplice = 1.0\n[distill]',
+        "distill.more.a/b: choose another name",
+    ),
+    "unknown kind of sources": (
+        "[distill]",
+        "[distill.more.x]\nsplit = 1.0\n[distill]",
+        "distill.more.x: unknown key 'split'",
     ),
     "too few spliced": (
         "[distill]",
-        "[distill]\nsplice = -1.0",
-        "distill.splice must be at least 0, got -1.0",
+        "[distill.more.x]\nsplice = -1.0\n[distill]",
+        "distill.more.x.splice must be at least 0, got -1.0",
     ),
     "another source language": (
         "[distill]",
-        '[distill]\nalso_from = ["fr-de"]',
-        "distill.also_from must be other pairs of the same source language, such as en-fr; got 'fr-de'",
+        '[distill.more.x]\nalso_from = ["fr-de"]\n[distill]',
+        "more.x.also_from must be other pairs of the same source language, such as en-fr; got 'fr-de'",
     ),
-    "the same pair": ("[distill]", '[distill]\nalso_from = ["en-de"]', "other pairs of the same source"),
-    "no pair": ("[distill]", '[distill]\nalso_from = ["en"]', "other pairs of the same source"),
+    "the same pair": (
+        "[distill]",
+        '[distill.more.x]\nalso_from = ["en-de"]\n[distill]',
+        "other pairs of the same source",
+    ),
+    "no pair": (
+        "[distill]",
+        '[distill.more.x]\nalso_from = ["en"]\n[distill]',
+        "other pairs of the same source",
+    ),
     "no list of pairs": (
         "[distill]",
-        '[distill]\nalso_from = "en-fr"',
-        "distill.also_from must be a list of names, got 'en-fr'",
+        '[distill.more.x]\nalso_from = "en-fr"\n[distill]',
+        "distill.more.x.also_from must be a list of names, got 'en-fr'",
     ),
     "a start that comes later": (
         "[systems.teacher]",

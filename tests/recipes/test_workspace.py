@@ -178,7 +178,8 @@ def test_the_runner_of_a_distillation_is_passed_on(tmp_path: Path, ran: Ran) -> 
 
 def with_french(folder: Path) -> Workspace:
     """A suite that also lets the teacher translate the English of another pair."""
-    suite = load_suite(write_suite(folder, "[distill]", '[distill]\nalso_from = ["en-fr"]'))
+    more = '[distill.more.extended]\nalso_from = ["en-fr"]\n[distill]'
+    suite = load_suite(write_suite(folder, "[distill]", more))
     system = replace(suite.systems["disco"], data="extended")
     return Workspace(
         replace(suite, systems=suite.systems | {"more": system}), folder / "runs", folder / "corpora"
@@ -192,7 +193,8 @@ def test_the_sources_of_another_pair_are_translated_too(tmp_path: Path, ran: Ran
     made.run(["distill:extended", "distill"], quiet=True)
     by_name = dict(zip([ran.name(each) for each in ran.commands], ran.commands, strict=True))
     french = str(tmp_path / "corpora" / "tatoeba-en-fr" / "train.en")
-    assert by_name["distill:extended"][-3:] == ["--more-sources", french, "--quiet"]
+    known = str(made.stage("distill").output)
+    assert by_name["distill:extended"][-5:] == ["--more-sources", french, "--known", known, "--quiet"]
     assert "--more-sources" not in by_name["distill"]
     without = Workspace(made.suite, made.folder)
     assert without.stage("distill:extended").done  # what is made can be used without the data
