@@ -18,7 +18,7 @@ from disco_mt.data.dataset import Dataset, Split
 from disco_mt.decoding.strategies import DecodingOptions, strategy_for
 from disco_mt.engine.choice import make_engine
 from disco_mt.errors import UserError
-from disco_mt.evaluation.quality import Quality, measure, to_json
+from disco_mt.evaluation.quality import Quality, measure, paired_bootstrap, to_json
 from disco_mt.evaluation.tune import TRIES, Weight, best, tune, with_weight
 from disco_mt.files import atomic_directory, refuse_existing, write_text
 from disco_mt.models.autoregressive import Autoregressive
@@ -90,6 +90,7 @@ class Scored:
     options: DecodingOptions
     quality: Quality
     steps: float
+    texts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -196,8 +197,9 @@ def _test(workspace: Workspace, way: Way) -> Scored:
     test = _split(workspace, "test")
     found = way.translator.translate(test.source_text(), **asdict(way.options))
     language = way.translator.text.target.language
-    quality = measure([each.text for each in found], test.references(), language)
-    return Scored(way.options, quality, sum(each.steps for each in found) / len(found))
+    texts = tuple(each.text for each in found)
+    quality = measure(texts, test.references(), language)
+    return Scored(way.options, quality, sum(each.steps for each in found) / len(found), texts)
 
 
 def _teacher(workspace: Workspace, system: str, pupil: Way, quiet: bool) -> dict[str, Scored]:
@@ -249,7 +251,7 @@ def _card(
         f"```sh\ndisco recipe run {suite.name} --stage average\n"
         f"disco recipe package {suite.name} --system {system} --out {packaged.out.name}\n```",
         _learnt(workspace, system),
-        "\n".join(["## Scores", "", *_scores(suite.name, rows)]),
+        "\n".join(["## Scores", "", *_scores(workspace, rows)]),
     ]
     if pairs:
         said = [f"| {sentence} | {text} |" for sentence, text in pairs]
@@ -275,20 +277,26 @@ def _learnt(workspace: Workspace, system: str) -> str:
     return f"{taught}; not only of the corpus, but also of {' and of '.join(others)}."
 
 
-def _scores(suite: str, rows: dict[str, Scored]) -> list[str]:
-    """The test set, line by line."""
-    quality = next(iter(rows.values())).quality
+def _scores(workspace: Workspace, rows: dict[str, Scored]) -> list[str]:
+    """The test set, line by line; the first line is what all others are compared with."""
+    first, *others = rows.values()
+    references, language = _split(workspace, "test").references(), workspace.suite.data.languages[1]
+    found = [paired_bootstrap(first.texts, other.texts, references, language) for other in others]
+    beside = ["", *(f"{each.difference:+.2f} [{each.low:.2f}, {each.high:.2f}]" for each in found)]
     lines = [
-        f"| {name}, {_decoding(each.options)} | {each.quality.bleu:.2f} | {each.quality.chrf:.2f} "
-        f"| {each.steps:.2f} |"
-        for name, each in rows.items()
+        f"| {name}, {_decoding(each.options)} | {each.quality.bleu:.2f} | {difference} "
+        f"| {each.quality.chrf:.2f} | {each.steps:.2f} |"
+        for (name, each), difference in zip(rows.items(), beside, strict=True)
     ]
+    quality = first.quality
     return [
-        f"The test set of {suite}, {quality.sentences:,} sentences against all their references; sacreBLEU "
-        f"`{quality.bleu_signature}`. Weights of the length (alpha, beta) were chosen on dev.",
+        f"The test set of {workspace.suite.name}, {quality.sentences:,} sentences against all their "
+        f"references; sacreBLEU `{quality.bleu_signature}`. Weights of the length (alpha, beta) were chosen "
+        "on dev. Differences are those to the first line, with 95 % of 1,000 resampled test sets (paired "
+        "bootstrap).",
         "",
-        "| | BLEU | chrF | decoder passes a sentence |",
-        "|---|---:|---:|---:|",
+        "| | BLEU | difference | chrF | decoder passes a sentence |",
+        "|---|---:|---:|---:|---:|",
         *lines,
     ]
 

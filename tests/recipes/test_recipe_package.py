@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,8 +44,11 @@ def test_a_packaged_model_scores_what_its_card_says(workspace: Workspace, tmp_pa
     again = measure([each.text for each in found], test.references(), "de")
     assert again == made.quality
     card = (made.out / "README.md").read_text(encoding="utf-8")
-    assert f"| {again.bleu:.2f} | {again.chrf:.2f} |" in card
-    assert "its teacher (teacher), beam 5" in card
+    assert f"| {again.bleu:.2f} |  | {again.chrf:.2f} |" in card
+    [line] = [line for line in card.splitlines() if line.startswith("| its teacher (teacher), beam 5")]
+    bleu, difference, low, high = map(float, re.findall(r"[-+]?\d+\.\d\d", line)[:4])
+    assert difference == pytest.approx(bleu - again.bleu, abs=0.011)
+    assert low <= difference <= high
     for sentence, each in zip(
         EVERYDAY, translator.translate(EVERYDAY, iterations=2, length_beam=2), strict=True
     ):
