@@ -48,13 +48,14 @@ def train_variant(lab: Lab, variant: Variant) -> str:
 
 
 def for_updates(options: TrainingOptions, steps: int) -> TrainingOptions:
-    """So many updates, however many epochs they are, with warm-up and dev scores to match."""
+    """So many updates, however many epochs they are, with warm-up, cooldown and dev scores to match."""
     return replace(
         options,
         max_steps=steps,
         max_epochs=0,
         patience=0,
         warmup_steps=min(options.warmup_steps, max(1, steps // 4)),
+        cooldown_steps=options.cooldown_steps * steps // options.max_steps,
         dev_every=max(1, steps // DEV_SCORES),
     )
 

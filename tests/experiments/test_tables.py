@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from disco_mt.experiments import paper, systems
@@ -103,6 +105,9 @@ def test_variants_of_training():
     short = for_updates(options, 100)
     assert (short.max_steps, short.max_epochs, short.patience, short.warmup_steps) == (100, 0, 0, 25)
     assert for_updates(options, 20_000).warmup_steps == 500
+    cooling = replace(options, max_steps=7000, cooldown_steps=4500)
+    assert [for_updates(cooling, steps).cooldown_steps for steps in (700, 14_000)] == [450, 9000]
+    assert short.cooldown_steps == 0
     assert (Options().updates, Options(scale="paper").updates, Options(steps=7).updates) == (
         20_000,
         300_000,
