@@ -10,6 +10,8 @@ from dataclasses import asdict, replace
 from typing import Literal
 
 from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.decoding.translation import Hypothesis
+from disco_mt.engine.choice import Engine
 from disco_mt.evaluation.quality import measure
 from disco_mt.translator import Translator
 
@@ -27,11 +29,32 @@ def tune(
     weight: Weight,
 ) -> Iterator[tuple[float, float]]:
     """(value, BLEU) for every value of the grid, as each is done."""
+    if weight == "length_weight" and translator.engine is not None:
+        translator = replace(translator, engine=_Remembering(translator.engine))
     searching = translator.model.config.kind == "autoregressive"
     for value in VALUES if searching or weight == "length_weight" else CANDIDATE_PENALTIES:
         tried = with_weight(options, weight, value)
         texts = [found.text for found in translator.translate(lines, **asdict(tried))]
         yield value, measure(texts, references, translator.text.target.language).bleu
+
+
+class _Remembering:
+    """An engine that decodes once for all weights of the length: a reader ranks with them what was found."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.name, self.precision, self._engine = engine.name, engine.precision, engine
+        self._found: list[tuple[int, Hypothesis[int]]] = []
+
+    def fits(self, options: DecodingOptions) -> bool:
+        """Not where the weight is part of the search."""
+        return options.strategy != "autoregressive" and self._engine.fits(options)
+
+    def decode(
+        self, sentences: Sequence[list[int]], options: DecodingOptions, batch_tokens: int
+    ) -> Iterator[tuple[int, Hypothesis[int]]]:
+        """The same sentences every time."""
+        self._found = self._found or [*self._engine.decode(sentences, options, batch_tokens)]
+        yield from self._found
 
 
 def with_weight(options: DecodingOptions, weight: Weight, value: float) -> DecodingOptions:
