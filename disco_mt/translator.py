@@ -19,7 +19,7 @@ from torch import Tensor
 from disco_mt.decoding.pins import Neighbours, Pinned
 from disco_mt.decoding.placement import beam_for
 from disco_mt.decoding.rescoring import Reader, check_same_vocabulary, rescore
-from disco_mt.decoding.strategies import DecodingOptions, check_pinnable, decode, strategy_for
+from disco_mt.decoding.strategies import DecodingOptions, Settle, check_pinnable, decode, strategy_for
 from disco_mt.decoding.translation import Hypothesis, OnPass, Translation
 from disco_mt.engine.choice import Engine, make_engine
 from disco_mt.engine.pruning import Pruning
@@ -52,11 +52,15 @@ class Own:
     length_weight: float | None = None
     rescore_with: str = NOBODY
     """Or "self": it ranks its candidates by reading them."""
+    settle: Settle = ""
+    """For its own reading."""
 
     def check(self) -> None:
         """Refuse what no model can ask for."""
         one_of("rescore_with", self.rescore_with, (NOBODY, "self"))
-        DecodingOptions(length_penalty=self.length_penalty, length_weight=self.length_weight)
+        DecodingOptions(
+            length_penalty=self.length_penalty, length_weight=self.length_weight, settle=self.settle
+        )
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,7 @@ class Translator:
         beam: int = 5,
         length_penalty: float | None = None,
         length_weight: float | None = None,
+        settle: Settle = "",
         split: bool = False,
         long: Long = "split",
         trace: bool = False,
@@ -127,7 +132,9 @@ class Translator:
             comes back with `refused` set. `Pin.sentence` counts the `parts`.
         on_pass: called with every pass as it happens; sentences are then decoded one at a time.
         """
-        options = DecodingOptions(strategy, iterations, length_beam, beam, length_penalty, length_weight)
+        options = DecodingOptions(
+            strategy, iterations, length_beam, beam, length_penalty, length_weight, settle
+        )
         given = [()] * len(texts) if pinned is None else pinned
         check_number(given, len(texts))
         segments = [self._segments(text, split, long, pins) for text, pins in zip(texts, given, strict=True)]
@@ -185,14 +192,14 @@ class Translator:
         return [results[i] for i in range(len(sentences))]
 
     def _with_own(self, options: DecodingOptions) -> DecodingOptions:
-        """The model's own weights where none are asked for; that of the length is for its own reading."""
-        penalty, weight = options.length_penalty, options.length_weight
-        if weight is None and self._reader(options) is self.model:
-            weight = self.own.length_weight
+        """The model's own way where nothing else is asked for; all but the penalty is for its own reading."""
+        penalty, reads = options.length_penalty, self._reader(options) is self.model
+        own = self.own if reads else Own()
         return replace(
             options,
             length_penalty=self.own.length_penalty if penalty is None else penalty,
-            length_weight=weight,
+            length_weight=own.length_weight if options.length_weight is None else options.length_weight,
+            settle=options.settle or own.settle,
         )
 
     def _reader(self, options: DecodingOptions) -> Reader | None:

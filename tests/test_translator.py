@@ -138,6 +138,23 @@ def test_a_model_may_ask_to_read_its_own_candidates(small: Small, tmp_path: Path
     assert [each.steps for each in own] == [each.steps + 1 for each in plain]
 
 
+def test_a_model_may_ask_that_all_candidates_settle_for_its_own_reading(small: Small) -> None:
+    texts = sentences(12, seed=3)
+    reader = Translator.from_pretrained(small.disco, rescore_with="self")
+    own = replace(reader, own=Own(settle="all", rescore_with="self"))
+    assert own.translate(texts) == reader.translate(texts, settle="all")
+    steps = [
+        sum(each.steps for each in own.translate(texts, settle=settle)) for settle in ("", "all", "winner")
+    ]
+    assert steps[0] == steps[1] > steps[2]
+    alone = replace(own, rescorer=None)
+    assert alone.translate(texts) == Translator.from_pretrained(small.disco).translate(texts)
+    by_reference = Translator.from_pretrained(small.disco, rescore_with="self", engine="reference")
+    assert [each.tokens for each in by_reference.translate(texts, settle="all")] == [
+        each.tokens for each in own.translate(texts)
+    ]
+
+
 def test_a_model_that_wrote_left_to_right_does_not_read_again(small: Small) -> None:
     texts = sentences(3)
     alone = Translator.from_pretrained(small.disco)
@@ -160,7 +177,7 @@ def test_a_trace_ends_with_the_candidate_that_the_reader_chose(small: Small) -> 
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"rescore_with": "him"}, {"length_weight": "much"}, {"length_penalty": -1}]
+    "wrong", [{"rescore_with": "him"}, {"length_weight": "much"}, {"length_penalty": -1}, {"settle": "some"}]
 )
 def test_what_a_model_cannot_ask_for(small: Small, tmp_path: Path, wrong: dict[str, object]) -> None:
     path = shutil.copytree(small.disco, tmp_path / "wrong")

@@ -21,13 +21,14 @@ def easy_first(
     pinned: Pinned | None = None,
     on_pass: OnPass[int] | None = None,
     length_penalty: float = 1.0,
+    settle_all: bool = False,
 ) -> list[Hypothesis[int]]:
     """Algorithm 1. The order z is that of the first pass's probabilities and stays fixed.
 
     At the latest after N + 1 passes nothing changes any more: rank r depends on ranks below r only.
     Pinned words come first in the order, so that all others observe them.
     """
-    given = iterations, length_beam, trace, pinned, on_pass, length_penalty
+    given = iterations, length_beam, trace, pinned, on_pass, length_penalty, settle_all
     return refine(model, source, _by_confidence, "easy-first", *given)
 
 

@@ -25,7 +25,8 @@ def by_rule(
     trace: bool = False,
     on_pass: OnPass[int] | None = None,
     length_penalty: float = 1.0,
+    settle_all: bool = False,
 ) -> list[Hypothesis[int]]:
     """Algorithm 1 with another visibility. Only orders are sure to converge: all-but-itself has cycles."""
-    given = iterations, length_beam, trace, None, on_pass, length_penalty
+    given = iterations, length_beam, trace, None, on_pass, length_penalty, settle_all
     return refine(model, source, RULES[rule], rule, *given)

@@ -37,10 +37,12 @@ def refine(
     pinned: Pinned | None = None,
     on_pass: OnPass[int] | None = None,
     length_penalty: float = 1.0,
+    settle_all: bool = False,
 ) -> list[Hypothesis[int]]:
     """Predict every word of every candidate again and again until the best candidate stays as it is.
 
-    source: (batch, src). `iterations` is T: one first pass and at most T - 1 refinements.
+    source: (batch, src). `iterations` is T: one first pass and at most T - 1 refinements. settle_all: until
+    every candidate does, not the best alone as in the paper; for readers that may prefer another one.
     """
     candidates = pinned_candidates(model, model.encode(source), beam, pinned, length_penalty)
     recorder = Recorder(strategy, len(source), trace, on_pass, placing_passes(model, pinned))
@@ -56,7 +58,7 @@ def refine(
         before, now = now, predict(model, candidates, now.ids, visible)
         winner = candidates.scores(now.log_probs).argmax(dim=1)
         recorder.record(candidates, now, visible, candidates.free, winner)
-        done = _unchanged(candidates, before.ids, now.ids, winner)
+        done = _unchanged(candidates, before.ids, now.ids, winner, settle_all)
         recorder.finish(candidates, done, now, winner, step)
         if done.any():  # Y^{t-1, k*} = Y^{t, k*}: returned, and out of the batch
             rows = (~done).repeat_interleave(candidates.beam)
@@ -68,7 +70,9 @@ def refine(
     return recorder.results()
 
 
-def _unchanged(candidates: Candidates, before: Tensor, now: Tensor, winner: Tensor) -> Tensor:
-    """Is the winner the same as in the pass before? (B,) bool."""
+def _unchanged(
+    candidates: Candidates, before: Tensor, now: Tensor, winner: Tensor, settle_all: bool
+) -> Tensor:
+    """Is the winner, or every candidate, the same as in the pass before? (B,) bool."""
     same = (before == now).all(dim=1).view(-1, candidates.beam)
-    return same.gather(1, winner[:, None])[:, 0]
+    return same.all(dim=1) if settle_all else same.gather(1, winner[:, None])[:, 0]

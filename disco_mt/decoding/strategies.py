@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import Any, Literal, get_args
 
 from torch import Tensor
 
@@ -18,7 +17,9 @@ from disco_mt.decoding.pins import Pinned
 from disco_mt.decoding.translation import Hypothesis, OnPass
 from disco_mt.errors import UserError
 from disco_mt.models.base import TranslationModel
-from disco_mt.settings import at_least
+from disco_mt.settings import at_least, one_of
+
+Settle = Literal["", "winner", "all"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,13 @@ class DecodingOptions:
     """Weight of log P(N | X) where a DisCo model's candidates are read left to right: strategy
     autoregressive, and rescoring by a DisCo model. None: the model's own for rescoring, or else 0."""
 
+    settle: Settle = ""
+    """When refinement ends, T passes apart: winner, once the best candidate stays as it is (the paper's
+    Algorithm 1), or all, once every candidate does, for rescoring, which may prefer another one. Empty: the
+    model's own for its own rescoring, or else winner."""
+
     def __post_init__(self) -> None:
+        one_of("settle", self.settle, get_args(Settle))
         at_least("iterations", self.iterations, 1)
         at_least("length_beam", self.length_beam, 1)
         at_least("beam", self.beam, 1)
@@ -50,6 +57,11 @@ class DecodingOptions:
     def alpha(self) -> float:
         """The length penalty."""
         return 1.0 if self.length_penalty is None else self.length_penalty
+
+    @property
+    def settle_all(self) -> bool:
+        """Must every candidate have come to rest?"""
+        return self.settle == "all"
 
     @property
     def weight(self) -> float:
@@ -70,28 +82,31 @@ Decode = Callable[[Any, Tensor, DecodingOptions, Wishes], list[Hypothesis[int]]]
 """(model of the kind, source, options, wishes) -> one hypothesis a sentence."""
 
 
-def _refined(
-    of: Callable[..., list[Hypothesis[int]]], model: Any, x: Tensor, o: DecodingOptions, w: Wishes
-) -> list[Hypothesis[int]]:
-    return of(model, x, o.iterations, o.length_beam, w.trace, w.pinned, w.on_pass, o.alpha)
+def _easy_first(model: Any, x: Tensor, o: DecodingOptions, w: Wishes) -> list[Hypothesis[int]]:
+    given = o.iterations, o.length_beam, w.trace, w.pinned, w.on_pass, o.alpha, o.settle_all
+    return easy_first(model, x, *given)
+
+
+def _mask_predict(model: Any, x: Tensor, o: DecodingOptions, w: Wishes) -> list[Hypothesis[int]]:
+    return mask_predict(model, x, o.iterations, o.length_beam, w.trace, w.pinned, w.on_pass, o.alpha)
 
 
 def _by_rule(rule: str) -> Decode:
     return lambda model, x, o, w: by_rule(
-        model, x, rule, o.iterations, o.length_beam, w.trace, w.on_pass, o.alpha
+        model, x, rule, o.iterations, o.length_beam, w.trace, w.on_pass, o.alpha, o.settle_all
     )
 
 
 STRATEGIES: dict[str, dict[str, Decode]] = {
     "disco": {
-        "easy-first": partial(_refined, easy_first),
-        "mask-predict": partial(_refined, mask_predict),
+        "easy-first": _easy_first,
+        "mask-predict": _mask_predict,
         "left-to-right": _by_rule("left-to-right"),
         "right-to-left": _by_rule("right-to-left"),
         "all-but-itself": _by_rule("all-but-itself"),
         "autoregressive": lambda model, x, o, _: read_autoregressively(model, x, o.length_beam, o.weight),
     },
-    "cmlm": {"mask-predict": partial(_refined, mask_predict)},
+    "cmlm": {"mask-predict": _mask_predict},
     "autoregressive": {
         "beam": lambda model, x, o, _: beam_search(model, x, o.beam, o.alpha),
         "greedy": lambda model, x, o, _: beam_search(model, x, 1, o.alpha),

@@ -139,8 +139,9 @@ class Incremental:
     ) -> Iterator[tuple[int, Hypothesis[int]]]:
         """See Engine."""
         strategy = strategy_for("disco", options.strategy)
-        passes = strategy, options.iterations, options.length_beam
-        for found in self.engine.decode(sentences, *passes, batch_tokens, length_penalty=options.alpha):
+        passes = strategy, options.iterations, options.length_beam, batch_tokens
+        ending = None, options.alpha, options.settle_all
+        for found in self.engine.decode(sentences, *passes, *ending):
             yield found.place, found.hypothesis
 
 

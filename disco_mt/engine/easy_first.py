@@ -85,13 +85,14 @@ class IncrementalEngine:
         batch_tokens: int = 1,
         schedule: Schedule | None = None,
         length_penalty: float = 1.0,
+        settle_all: bool = False,
     ) -> Iterator[Finished]:
         """Sentences as source ids without EOS; results come as they are finished.
 
         About `batch_tokens` padded source tokens are in flight; a sentence that is finished makes room for
         the next. 1: one sentence at a time.
         """
-        options = ORDERS[strategy], iterations, length_beam, length_penalty, schedule or Exact()
+        options = ORDERS[strategy], iterations, length_beam, length_penalty, settle_all, schedule or Exact()
         run = _Run(self.runtime, *options, self.pruning, self.shortlist)
         queue = Queue(sentences, 1 if self.shortlist else batch_tokens)
         draft: Draft | None = None
@@ -142,6 +143,7 @@ class _Run:
     iterations: int
     beam: int
     length_penalty: float
+    settle_all: bool
     schedule: Schedule
     pruning: Pruning
     shortlist: Shortlist | None
@@ -214,7 +216,8 @@ class _Run:
         """Part the sentences that are finished from the others."""
         scores = draft.scores()
         winners = scores.argmax(dim=1)  # of equal scores the likelier length
-        unchanged = ~draft.changed.any(dim=-1).gather(1, winners[:, None])[:, 0]
+        same = ~draft.changed.any(dim=-1)
+        unchanged = same.all(dim=1) if self.settle_all else same.gather(1, winners[:, None])[:, 0]
         done = self.schedule.settled(draft.steps, unchanged) | (draft.steps >= self.iterations)
         finished = [_finished(draft, s, scores, winners) for s in done.nonzero()[:, 0].tolist()]
         if not finished:

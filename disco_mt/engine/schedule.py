@@ -34,7 +34,7 @@ class Schedule(Protocol):
         ...
 
     def settled(self, steps: Tensor, unchanged: Tensor) -> Tensor:
-        """Sentences that are finished. unchanged: (sentences,) is the winner as it was?"""
+        """Sentences that are finished. unchanged: (sentences,) is what must come to rest as it was?"""
         ...
 
 

@@ -54,8 +54,11 @@ class Decoding:
     def settings(self) -> dict[str, Any]:
         """The options that matter to this strategy."""
         names = _READ.get(self.options.strategy, _ITERATIVE)
-        if names is _ITERATIVE and self.options.alpha != 1:
+        iterative = names is _ITERATIVE
+        if iterative and self.options.alpha != 1:
             names = (*names, "length_penalty")
+        if iterative and self.options.settle_all:
+            names = (*names, "settle")
         if self.rescore_with:
             names = (*names, "length_weight")
         read = {"length_penalty": self.options.alpha, "length_weight": self.options.weight}
@@ -68,7 +71,8 @@ class Decoding:
         short = {"iterations": "T", "length_beam": "K", "beam": "b", "length_penalty": "alpha"}
         short["length_weight"] = "weight"
         parts = [f"{short[name]}{value:g}" for name, value in self.settings().items() if name in short]
-        rescored = [f"rescored-{self.rescore_with}"] if self.rescore_with else []
+        rescored = ["settled"] if "settle" in self.settings() else []
+        rescored += [f"rescored-{self.rescore_with}"] if self.rescore_with else []
         return ".".join([self.system, self.options.strategy, *rescored, *parts])
 
 

@@ -34,6 +34,7 @@ from disco_mt.text.pair import TextPair
 from disco_mt.translator import Own, Translator
 
 NOTICE = "NOTICE"
+RANKING = "this model, ranking its candidates itself"
 ATTRIBUTION = {
     "tatoeba": "It was trained on sentences of the Tatoeba project (https://tatoeba.org) and their "
     "translations,\nwritten by its contributors and licensed under CC-BY 2.0 FR "
@@ -80,7 +81,7 @@ class Way:
         """What the model's config.json says, so that everyone decodes in this way."""
         if self.translator.rescorer is None:
             return Own(length_penalty=self.options.length_penalty)
-        return Own(length_weight=self.options.length_weight, rescore_with="self")
+        return Own(length_weight=self.options.length_weight, rescore_with="self", settle=self.options.settle)
 
 
 @dataclass(frozen=True)
@@ -166,19 +167,27 @@ def _translator(suite: Suite, model: TranslationModel, directory: Directory) -> 
 
 
 def _ways(workspace: Workspace, system: str, plain: Translator, quiet: bool) -> dict[str, Way]:
-    """How the model can decode: it takes its most confident candidate, or reads them all and ranks them."""
-    ways = {"this model": _tuned(workspace, system, plain, "length_penalty", quiet)}
+    """How the model can decode: it takes its most confident candidate, or reads them all and ranks them, when
+    the most confident one stays as it is or when all do."""
+    options = workspace.suite.system(system).evaluate
+    ways = {"this model": _tuned(workspace, system, plain, options, "length_penalty", quiet)}
     if workspace.suite.system(system).recipe.objective.name == "mixture" and isinstance(plain.model, DisCo):
-        reading = replace(plain, rescorer=plain.model)
-        ways["this model, ranking its candidates itself"] = _tuned(
-            workspace, system, reading, "length_weight", quiet
-        )
+        reading, all_ = replace(plain, rescorer=plain.model), replace(options, settle="all")
+        for name, how in {RANKING: options, f"{RANKING} when all have settled": all_}.items():
+            ways[name] = _tuned(workspace, system, reading, how, "length_weight", quiet)
     return ways
 
 
-def _tuned(workspace: Workspace, system: str, translator: Translator, weight: Weight, quiet: bool) -> Way:
+def _tuned(
+    workspace: Workspace,
+    system: str,
+    translator: Translator,
+    options: DecodingOptions,
+    weight: Weight,
+    quiet: bool,
+) -> Way:
     """The weight that is best on dev."""
-    valid, options = _split(workspace, "valid"), workspace.suite.system(system).evaluate
+    valid = _split(workspace, "valid")
     strategy = strategy_for(translator.model.config.kind, options.strategy)  # the card names it
     options, tried = replace(options, strategy=strategy), list[tuple[float, float]]()
     with stage(f"{system}: choosing the {weight.replace('_', ' ')}", TRIES, quiet) as advance:
@@ -212,7 +221,14 @@ def _teacher(workspace: Workspace, system: str, pupil: Way, quiet: bool) -> dict
         return {}
     directory = read_config(workspace.model(name))
     model = load_weights(directory)
-    teacher = _tuned(workspace, name, _translator(suite, model, directory), "length_penalty", quiet)
+    teacher = _tuned(
+        workspace,
+        name,
+        _translator(suite, model, directory),
+        suite.system(name).evaluate,
+        "length_penalty",
+        quiet,
+    )
     scored = {f"its teacher ({name})": _test(workspace, teacher)}
     if isinstance(model, Autoregressive) and isinstance(pupil.translator.model, DisCo | CMLM):
         reading, options = (

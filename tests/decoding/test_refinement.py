@@ -38,9 +38,9 @@ def word(
 
 
 def slow_easy_first(
-    model: TranslationModel, source: list[int], iterations: int, beam: int, penalty: float
+    model: TranslationModel, source: list[int], iterations: int, beam: int, penalty: float, settle_all: bool
 ) -> tuple[list[int], int, float]:
-    """Algorithm 1 as it is printed, one position at a time."""
+    """Algorithm 1 as it is printed, one position at a time; settle_all: it goes on for the sake of others."""
     lengths, _ = best_lengths(
         model.encode(padded([source])).length_log_probs, beam, model.config.longest_target
     )
@@ -61,7 +61,9 @@ def slow_easy_first(
             now[k] = [word(model, source, tokens, {i for i in rank if rank[i] < rank[n]}, n) for n in rank]
             now[k] = [now[k][list(rank).index(n)] for n in range(len(tokens))]
         winner = max(now, key=lambda k: (mean(k), -k))
-        if [w for w, _ in now[winner]] == [w for w, _ in before[winner]]:
+        if all(
+            [w for w, _ in now[k]] == [w for w, _ in before[k]] for k in (now if settle_all else [winner])
+        ):
             return [w for w, _ in now[winner]], step, mean(winner)
     return [w for w, _ in now[winner]], iterations, mean(winner)
 
@@ -72,19 +74,33 @@ def slow_easy_first(
     st.integers(1, 6),
     st.integers(1, 4),
     st.sampled_from([1.0, 1.0, 0.5, 2.4]),
+    st.booleans(),
 )
 @settings(max_examples=25, deadline=None)
 def test_easy_first_equals_the_printed_algorithm(
-    seed: int, length: int, iterations: int, beam: int, penalty: float
+    seed: int, length: int, iterations: int, beam: int, penalty: float, settle_all: bool
 ) -> None:
     """A penalty of 1 is the printed mean."""
     model = lively(build_model(tiny_config(length_classes=9), seed), seed)
     (source,) = random_sources([length], seed)
     with torch.inference_mode():
-        tokens, steps, score = slow_easy_first(model, source, iterations, beam, penalty)
-        found = easy_first(model, padded([source]), iterations, beam, length_penalty=penalty)[0]
+        tokens, steps, score = slow_easy_first(model, source, iterations, beam, penalty, settle_all)
+        ending = {"length_penalty": penalty, "settle_all": settle_all}
+        found = easy_first(model, padded([source]), iterations, beam, **ending)[0]
     assert (list(found.tokens), found.steps) == (tokens, steps)
     assert found.score == pytest.approx(score, abs=1e-9)
+
+
+def test_all_candidates_have_come_to_rest_where_that_is_asked_for() -> None:
+    model, sources = lively(build_model(tiny_config(length_classes=11), 1), 1), random_sources([3, 5, 8], 1)
+
+    def candidates(iterations: int, settle_all: bool) -> list[tuple[tuple[int, ...], ...]]:
+        found = easy_first(model, padded(sources), iterations, 4, settle_all=settle_all)
+        return [each.candidates for each in found]
+
+    at_rest = candidates(12, True)
+    assert at_rest == candidates(40, True)
+    assert at_rest != candidates(12, False)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 8))

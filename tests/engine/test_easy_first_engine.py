@@ -47,12 +47,19 @@ def model_of(seed: int) -> DisCo:
 
 
 def plain(
-    model: DisCo, sources: list[list[int]], strategy: str, iterations: int, beam: int, penalty: float = 1.0
+    model: DisCo,
+    sources: list[list[int]],
+    strategy: str,
+    iterations: int,
+    beam: int,
+    penalty: float = 1.0,
+    settle_all: bool = False,
 ) -> list[Hypothesis[int]]:
     """The reference."""
+    ending = {"length_penalty": penalty, "settle_all": settle_all}
     if strategy == "easy-first":
-        return easy_first(model, padded(sources), iterations, beam, length_penalty=penalty)
-    return by_rule(model, padded(sources), strategy, iterations, beam, length_penalty=penalty)
+        return easy_first(model, padded(sources), iterations, beam, **ending)
+    return by_rule(model, padded(sources), strategy, iterations, beam, **ending)
 
 
 def in_order(finished: list[Finished]) -> list[Hypothesis[int]]:
@@ -74,6 +81,7 @@ def same(ours: Hypothesis[int], theirs: Hypothesis[int], within: float = 1e-10) 
     st.integers(1, 6),
     st.sampled_from([1, 15, 30, 1000]),
     st.sampled_from([1.0, 1.0, 0.0, 2.4]),
+    st.booleans(),
 )
 @settings(max_examples=1000, deadline=None)
 def test_engine_equals_the_plain_algorithm(
@@ -84,11 +92,13 @@ def test_engine_equals_the_plain_algorithm(
     beam: int,
     batch_tokens: int,
     penalty: float,
+    settle_all: bool,
 ) -> None:
     model, sources = model_of(seed % 50), random_sources(lengths, seed)
     engine = IncrementalEngine(TorchRuntime(model))
-    found = list(engine.decode(sources, strategy, iterations, beam, batch_tokens, length_penalty=penalty))
-    expected = plain(model, sources, strategy, iterations, beam, penalty)
+    given = sources, strategy, iterations, beam
+    found = list(engine.decode(*given, batch_tokens, None, penalty, settle_all))
+    expected = plain(model, *given, penalty, settle_all)
     for ours, theirs in zip(in_order(found), expected, strict=True):
         same(ours, theirs)
     assert engine.work == sum((each.work for each in found), Work())
