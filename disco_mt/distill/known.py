@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from disco_mt.data.dataset import Dataset, read_description
+import numpy as np
+
+from disco_mt.data.dataset import Dataset, Ids, Side, read_description
 from disco_mt.distill.work import PROVENANCE
 from disco_mt.errors import UserError
 
@@ -22,22 +24,32 @@ class Known:
 
     def __init__(self, directories: Sequence[Path], settings: dict[str, Any], text: dict[str, Any]) -> None:
         """settings: those of the distillation at hand; text: the vocabularies in its dataset.json."""
-        self._found: dict[Words, Words] = {}
+        self._places: dict[bytes, tuple[int, int]] = {}  # source -> which dataset, which pair
+        self._targets: list[Side] = []
         for directory in directories:
             _refuse_others(directory, settings, text)
             train = Dataset.open(directory).splits["train"]
             for index in range(len(train)):
-                source, target = train.pair(index)
-                self._found[tuple(source.tolist())] = tuple(target.tolist())
+                self._places[_key(train.source[index])] = len(self._targets), index
+            self._targets.append(train.target)
 
     def missing(self, sentences: Sequence[Source]) -> list[Source]:
         """Those that have no translation yet, in their order."""
-        return [sentence for sentence in sentences if tuple(sentence) not in self._found]
+        return [sentence for sentence in sentences if _key(sentence) not in self._places]
 
     def filled(self, sentences: Sequence[Source], new: Sequence[Words]) -> list[Words]:
         """The translations of all; new: of those that were missing."""
         rest = iter(new)
-        return [self._found[key] if (key := tuple(each)) in self._found else next(rest) for each in sentences]
+        return [next(rest) if each is None else each for each in map(self._translation, sentences)]
+
+    def _translation(self, sentence: Source) -> Words | None:
+        place = self._places.get(_key(sentence))
+        return None if place is None else tuple(self._targets[place[0]][place[1]].tolist())
+
+
+def _key(ids: Sequence[int] | Ids) -> bytes:
+    """Small, for there may be millions, and the same for ids of every type."""
+    return np.asarray(ids, dtype="<u4").tobytes()
 
 
 def _refuse_others(directory: Path, settings: dict[str, Any], text: dict[str, Any]) -> None:
