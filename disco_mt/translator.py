@@ -19,7 +19,7 @@ from torch import Tensor
 from disco_mt.decoding.pins import Neighbours, Pinned
 from disco_mt.decoding.placement import beam_for
 from disco_mt.decoding.rescoring import Reader, check_same_vocabulary, rescore
-from disco_mt.decoding.strategies import DecodingOptions, Settle, check_pinnable, decode, strategy_for
+from disco_mt.decoding.strategies import DecodingOptions, Read, Settle, check_pinnable, decode, strategy_for
 from disco_mt.decoding.translation import Hypothesis, OnPass, Translation
 from disco_mt.engine.choice import Engine, make_engine
 from disco_mt.engine.pruning import Pruning
@@ -53,13 +53,17 @@ class Own:
     rescore_with: str = NOBODY
     """Or "self": it ranks its candidates by reading them."""
     settle: Settle = ""
-    """For its own reading."""
+    read: Read = ""
+    """Both are for its own reading."""
 
     def check(self) -> None:
         """Refuse what no model can ask for."""
         one_of("rescore_with", self.rescore_with, (NOBODY, "self"))
         DecodingOptions(
-            length_penalty=self.length_penalty, length_weight=self.length_weight, settle=self.settle
+            length_penalty=self.length_penalty,
+            length_weight=self.length_weight,
+            settle=self.settle,
+            read=self.read,
         )
 
 
@@ -113,6 +117,7 @@ class Translator:
         length_penalty: float | None = None,
         length_weight: float | None = None,
         settle: Settle = "",
+        read: Read = "",
         split: bool = False,
         long: Long = "split",
         trace: bool = False,
@@ -133,7 +138,7 @@ class Translator:
         on_pass: called with every pass as it happens; sentences are then decoded one at a time.
         """
         options = DecodingOptions(
-            strategy, iterations, length_beam, beam, length_penalty, length_weight, settle
+            strategy, iterations, length_beam, beam, length_penalty, length_weight, settle, read
         )
         given = [()] * len(texts) if pinned is None else pinned
         check_number(given, len(texts))
@@ -185,7 +190,7 @@ class Translator:
             told = None if on_pass is None else named_passes(on_pass, batch, self.text.target)
             hypotheses = decode(self.model, source, options, trace, self._pinned(pins, batch), told)
             if (reader := self._reader(options)) is not None:
-                hypotheses = rescore(reader, source, hypotheses, options.weight)
+                hypotheses = rescore(reader, source, hypotheses, options.weight, options.both_ways)
             results |= {i: named(h, self.text.target) for i, h in zip(batch, hypotheses, strict=True)}
             if progress is not None:
                 progress(len(batch))
@@ -200,6 +205,7 @@ class Translator:
             length_penalty=self.own.length_penalty if penalty is None else penalty,
             length_weight=own.length_weight if options.length_weight is None else options.length_weight,
             settle=options.settle or own.settle,
+            read=options.read or own.read,
         )
 
     def _reader(self, options: DecodingOptions) -> Reader | None:
@@ -234,9 +240,9 @@ class Translator:
                 progress(1)
         if (reader := self._reader(options)) is not None:
             for batch in _batches(sentences, places, batch_tokens):
-                source, read = self._tensor([sentences[i] for i in batch]), [found[i] for i in batch]
-                read = rescore(reader, source, read, options.weight)
-                found |= dict(zip(batch, read, strict=True))
+                source, made = self._tensor([sentences[i] for i in batch]), [found[i] for i in batch]
+                made = rescore(reader, source, made, options.weight, options.both_ways)
+                found |= dict(zip(batch, made, strict=True))
         return {i: named(hypothesis, self.text.target) for i, hypothesis in found.items()}
 
     @cached_property

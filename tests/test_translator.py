@@ -138,6 +138,14 @@ def test_a_model_may_ask_to_read_its_own_candidates(small: Small, tmp_path: Path
     assert [each.steps for each in own] == [each.steps + 1 for each in plain]
 
 
+def test_a_model_may_ask_to_read_both_ways(small: Small) -> None:
+    texts = sentences(12, seed=3)
+    reader = Translator.from_pretrained(small.disco, rescore_with="self")
+    own = replace(reader, own=Own(read="both-ways"))
+    assert own.translate(texts) == reader.translate(texts, read="both-ways") != reader.translate(texts)
+    assert own.translate(texts, read="left-to-right") == reader.translate(texts)
+
+
 def test_a_model_may_ask_that_all_candidates_settle_for_its_own_reading(small: Small) -> None:
     texts = sentences(12, seed=3)
     reader = Translator.from_pretrained(small.disco, rescore_with="self")
@@ -177,7 +185,14 @@ def test_a_trace_ends_with_the_candidate_that_the_reader_chose(small: Small) -> 
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"rescore_with": "him"}, {"length_weight": "much"}, {"length_penalty": -1}, {"settle": "some"}]
+    "wrong",
+    [
+        {"rescore_with": "him"},
+        {"length_weight": "much"},
+        {"length_penalty": -1},
+        {"settle": "some"},
+        {"read": "up"},
+    ],
 )
 def test_what_a_model_cannot_ask_for(small: Small, tmp_path: Path, wrong: dict[str, object]) -> None:
     path = shutil.copytree(small.disco, tmp_path / "wrong")

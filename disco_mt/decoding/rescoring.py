@@ -2,7 +2,7 @@
 
 The reader is an autoregressive model, or a DisCo model read autoregressively: the very one that made the
 candidates, if wanted. DisCo never predicts EOS, so its length predictor speaks for the length, with a weight
-that is tuned on dev.
+that is tuned on dev. And it can read in any order: both ways, it hears what goes ill with what follows, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Candidates = list[list[tuple[int, ...]]]
 class Reading:
     """What a reader thinks of one candidate; it does not hang on the weight of the length."""
 
-    words: tuple[float, ...]  # log P(Y_n | Y_<n, X)
+    words: tuple[float, ...]  # log P(Y_n | Y_<n, X), or its mean with log P(Y_n | Y_>n, X)
     end: float  # log P(EOS | Y, X) of an autoregressive model, log P(N | X) of a DisCo model
     ends: bool  # does the reader predict EOS?
 
@@ -46,18 +46,23 @@ class Reading:
 
 
 def score_candidates(
-    model: Reader, source: Tensor, candidates: Candidates, length_weight: float
+    model: Reader, source: Tensor, candidates: Candidates, length_weight: float, both_ways: bool = False
 ) -> list[list[float]]:
     """The score of every candidate; source: (batch, src)."""
-    readings = read_candidates(model, source, candidates)
+    readings = read_candidates(model, source, candidates, both_ways)
     return [[reading.score(length_weight) for reading in sentence] for sentence in readings]
 
 
 def rescore(
-    model: Reader, source: Tensor, hypotheses: list[Hypothesis[int]], length_weight: float
+    model: Reader,
+    source: Tensor,
+    hypotheses: list[Hypothesis[int]],
+    length_weight: float,
+    both_ways: bool = False,
 ) -> list[Hypothesis[int]]:
     """Let `model` choose among the candidates that another model left in its hypotheses."""
-    readings = read_candidates(model, source, [list(hypothesis.candidates) for hypothesis in hypotheses])
+    candidates = [list(hypothesis.candidates) for hypothesis in hypotheses]
+    readings = read_candidates(model, source, candidates, both_ways)
     return pick(hypotheses, readings, length_weight)
 
 
@@ -96,13 +101,19 @@ def _probabilities(reading: Reading, pinned: tuple[bool, ...]) -> tuple[float, .
 
 
 @torch.inference_mode()
-def read_candidates(model: Reader, source: Tensor, candidates: Candidates) -> list[list[Reading]]:
-    """One decoder pass over all candidates of all sentences; source: (batch, src)."""
+def read_candidates(
+    model: Reader, source: Tensor, candidates: Candidates, both_ways: bool = False
+) -> list[list[Reading]]:
+    """One decoder pass over all candidates of all sentences; source: (batch, src).
+
+    both_ways: also from right to left, which only a DisCo model can.
+    """
     flat = [words for sentence in candidates for words in sentence]
     _check_lengths(model, flat)
     numbers = torch.tensor([len(sentence) for sentence in candidates], device=source.device)
     sentences = torch.arange(len(numbers), device=source.device).repeat_interleave(numbers)
-    log_probs, ends = _read(model, _targets(flat).to(source.device), model.encode(source).rows(sentences))
+    targets, encoded = _targets(flat).to(source.device), model.encode(source).rows(sentences)
+    log_probs, ends = _read(model, targets, encoded, both_ways)
     readings = iter(
         [
             Reading(tuple(row[: len(words)]), end, isinstance(model, Autoregressive))
@@ -112,18 +123,27 @@ def read_candidates(model: Reader, source: Tensor, candidates: Candidates) -> li
     return [[next(readings) for _ in sentence] for sentence in candidates]
 
 
-def _read(model: Reader, target: Tensor, encoded: Encoded) -> tuple[Tensor, Tensor]:
+def _read(model: Reader, target: Tensor, encoded: Encoded, both_ways: bool = False) -> tuple[Tensor, Tensor]:
     """log P of the words (0 where there is none), (rows, tgt); and of the end, (rows,)."""
     words, eos = context.words_and_eos(target)
     if isinstance(model, Autoregressive):
         hidden = model.decode(target, encoded)
         ends = model.word_log_probs(hidden[eos], target[eos])
-    else:
-        assert encoded.length_log_probs is not None
-        hidden = model.decode(target, context.left_to_right(words, eos), encoded)
-        ends = encoded.length_log_probs.gather(1, words.sum(dim=1, keepdim=True) + 1)[:, 0]  # class N + 1
-    log_probs = torch.zeros(target.shape, dtype=hidden.dtype, device=target.device)
-    return log_probs.masked_scatter(words, model.word_log_probs(hidden[words], target[words])), ends
+        return _placed(model.word_log_probs(hidden[words], target[words]), words), ends
+    assert encoded.length_log_probs is not None
+    ends = encoded.length_log_probs.gather(1, words.sum(dim=1, keepdim=True) + 1)[:, 0]  # class N + 1
+    ways = [context.left_to_right, context.right_to_left][: 1 + both_ways]
+    visible = torch.cat([way(words, eos) for way in ways])
+    rows = torch.arange(len(target), device=target.device).repeat(len(ways))
+    hidden = model.decode(target[rows], visible, encoded.rows(rows))[words[rows]]
+    log_probs = model.word_log_probs(hidden, target[words].repeat(len(ways)))
+    return _placed(log_probs.view(len(ways), -1).mean(dim=0), words), ends
+
+
+def _placed(log_probs: Tensor, words: Tensor) -> Tensor:
+    """Those of all words, one after the other, where the words are; 0 elsewhere."""
+    empty = torch.zeros(words.shape, dtype=log_probs.dtype, device=words.device)
+    return empty.masked_scatter(words, log_probs)
 
 
 def _targets(candidates: list[tuple[int, ...]]) -> Tensor:

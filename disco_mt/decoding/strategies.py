@@ -20,6 +20,7 @@ from disco_mt.models.base import TranslationModel
 from disco_mt.settings import at_least, one_of
 
 Settle = Literal["", "winner", "all"]
+Read = Literal["", "left-to-right", "both-ways"]
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,13 @@ class DecodingOptions:
     Algorithm 1), or all, once every candidate does, for rescoring, which may prefer another one. Empty: the
     model's own for its own rescoring, or else winner."""
 
+    read: Read = ""
+    """How a DisCo model reads candidates that it is to rank: left-to-right, or both-ways, left to right and
+    right to left. Empty: the model's own for its own rescoring, or else left-to-right."""
+
     def __post_init__(self) -> None:
         one_of("settle", self.settle, get_args(Settle))
+        one_of("read", self.read, get_args(Read))
         at_least("iterations", self.iterations, 1)
         at_least("length_beam", self.length_beam, 1)
         at_least("beam", self.beam, 1)
@@ -57,6 +63,11 @@ class DecodingOptions:
     def alpha(self) -> float:
         """The length penalty."""
         return 1.0 if self.length_penalty is None else self.length_penalty
+
+    @property
+    def both_ways(self) -> bool:
+        """Are candidates read from right to left, too?"""
+        return self.read == "both-ways"
 
     @property
     def settle_all(self) -> bool:

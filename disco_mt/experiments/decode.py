@@ -60,7 +60,7 @@ class Decoding:
         if iterative and self.options.settle_all:
             names = (*names, "settle")
         if self.rescore_with:
-            names = (*names, "length_weight")
+            names = (*names, "length_weight", *(["read"] if self.options.both_ways else []))
         read = {"length_penalty": self.options.alpha, "length_weight": self.options.weight}
         return {"strategy": self.options.strategy} | {
             name: read.get(name, getattr(self.options, name)) for name in names
@@ -73,6 +73,7 @@ class Decoding:
         parts = [f"{short[name]}{value:g}" for name, value in self.settings().items() if name in short]
         rescored = ["settled"] if "settle" in self.settings() else []
         rescored += [f"rescored-{self.rescore_with}"] if self.rescore_with else []
+        rescored += ["both-ways"] if "read" in self.settings() else []
         return ".".join([self.system, self.options.strategy, *rescored, *parts])
 
 

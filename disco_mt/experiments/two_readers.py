@@ -24,6 +24,7 @@ PLAIN, RESCORED, READ = (
     "mixture: read left to right",
 )
 SETTLED = "mixture: easy-first until all candidates settle, self-rescored"
+BOTH_WAYS = f"{SETTLED}, both ways"
 PENALISED = "mixture: easy-first, length penalty"
 DISCO, TEACHER, TEACHER_GREEDY = "DisCo: easy-first", "AT teacher, beam 5", "AT teacher, greedy"
 BY_TEACHER = "mixture: easy-first, rescored by the AT teacher"
@@ -51,10 +52,12 @@ def _decodings(lab: Lab) -> dict[str, Decoding]:
     sister = _sister(lab.suite)
     read = DecodingOptions(strategy="autoregressive")
     settled = replace(systems.EASY_FIRST, settle="all")
+    both_ways = replace(settled, read="both-ways")
     return {
         PLAIN: Decoding(mixture, systems.EASY_FIRST),
         RESCORED: lab.tuned(Decoding(mixture, systems.EASY_FIRST, rescore_with="self"), "length_weight"),
         SETTLED: lab.tuned(Decoding(mixture, settled, rescore_with="self"), "length_weight"),
+        BOTH_WAYS: lab.tuned(Decoding(mixture, both_ways, rescore_with="self"), "length_weight"),
         BY_TEACHER: Decoding(mixture, systems.EASY_FIRST, rescore_with=teacher),
         READ: lab.tuned(Decoding(mixture, read), "length_weight"),
         PENALISED: lab.tuned(Decoding(mixture, systems.EASY_FIRST), "length_penalty"),
@@ -102,6 +105,7 @@ def _verdicts(lab: Lab, found: dict[str, Hypotheses]) -> tuple[Verdict, ...]:
         judge.better(
             "Candidates that have all settled are better to choose from", texts[SETTLED], texts[RESCORED]
         ),
+        judge.better("It is better to read them both ways", texts[BOTH_WAYS], texts[SETTLED]),
         judge.better("Reading left to right is better than easy-first", texts[READ], texts[PLAIN]),
         judge.comparable(
             f"The mixture costs easy-first at most {MARGIN:g} BLEU against the plain DisCo",

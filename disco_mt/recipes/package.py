@@ -35,6 +35,7 @@ from disco_mt.translator import Own, Translator
 
 NOTICE = "NOTICE"
 RANKING = "this model, ranking its candidates itself"
+CAREFUL = f"{RANKING}, read both ways when all have settled"
 ATTRIBUTION = {
     "tatoeba": "It was trained on sentences of the Tatoeba project (https://tatoeba.org) and their "
     "translations,\nwritten by its contributors and licensed under CC-BY 2.0 FR "
@@ -81,7 +82,8 @@ class Way:
         """What the model's config.json says, so that everyone decodes in this way."""
         if self.translator.rescorer is None:
             return Own(length_penalty=self.options.length_penalty)
-        return Own(length_weight=self.options.length_weight, rescore_with="self", settle=self.options.settle)
+        options = self.options
+        return Own(None, options.length_weight, "self", options.settle, options.read)
 
 
 @dataclass(frozen=True)
@@ -167,13 +169,14 @@ def _translator(suite: Suite, model: TranslationModel, directory: Directory) -> 
 
 
 def _ways(workspace: Workspace, system: str, plain: Translator, quiet: bool) -> dict[str, Way]:
-    """How the model can decode: it takes its most confident candidate, or reads them all and ranks them, when
-    the most confident one stays as it is or when all do."""
+    """How the model can decode: it takes its most confident candidate; or it reads them all and ranks them,
+    left to right as soon as the most confident one stays as it is, or with more care."""
     options = workspace.suite.system(system).evaluate
     ways = {"this model": _tuned(workspace, system, plain, options, "length_penalty", quiet)}
     if workspace.suite.system(system).recipe.objective.name == "mixture" and isinstance(plain.model, DisCo):
-        reading, all_ = replace(plain, rescorer=plain.model), replace(options, settle="all")
-        for name, how in {RANKING: options, f"{RANKING} when all have settled": all_}.items():
+        careful = replace(options, settle="all", read="both-ways")
+        reading = replace(plain, rescorer=plain.model)
+        for name, how in {RANKING: options, CAREFUL: careful}.items():
             ways[name] = _tuned(workspace, system, reading, how, "length_weight", quiet)
     return ways
 

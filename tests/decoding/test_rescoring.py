@@ -111,6 +111,31 @@ def test_a_disco_reader_scores_as_it_reads(make_model: Make) -> None:
         assert weighted[b][0] == pytest.approx(found.score + 2 * float(lengths[b, words + 1]) / words)
 
 
+@torch.inference_mode()
+def test_reading_both_ways_is_the_mean_of_two_readings(make_model: Make) -> None:
+    model, sources = make_model(3), random_sources([4, 7])
+    candidates = [[(7, 9, 8), (8, 7, 9, 9, 6)], [(9, 9), (6, 7, 8, 9)]]
+    both = read_candidates(model, padded(sources), candidates, both_ways=True)
+    one = read_candidates(model, padded(sources), candidates)
+    for b, source in enumerate(sources):
+        encoded = model.encode(padded([source]))
+        for k, words in enumerate(candidates[b]):
+            target = torch.tensor([[*words, EOS]])
+            visible = context.right_to_left(*context.words_and_eos(target))
+            hidden = model.decode(target, visible, encoded)[0, : len(words)]
+            back = model.word_log_probs(hidden, target[0, : len(words)]).tolist()
+            expected = [(there + other) / 2 for there, other in zip(one[b][k].words, back, strict=True)]
+            assert both[b][k].words == pytest.approx(expected, abs=1e-10)
+            assert both[b][k].end == pytest.approx(one[b][k].end, abs=1e-10)
+            assert both[b][k].words != one[b][k].words
+
+
+def test_an_autoregressive_reader_reads_one_way_only(make_model: Make) -> None:
+    model, source = make_model(3, kind="autoregressive"), padded(random_sources([4]))
+    one, both = (score_candidates(model, source, [[(7, 9, 8)]], 0.0, ways) for ways in (False, True))
+    assert one == both
+
+
 @pytest.mark.parametrize("kind", ["autoregressive", "disco"])
 def test_rescoring_picks_what_its_reader_likes_best(make_model: Make, kind: str) -> None:
     maker, reader = make_model(0), make_model(5, kind=kind)
