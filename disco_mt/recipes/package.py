@@ -35,7 +35,6 @@ from disco_mt.translator import Own, Translator
 
 NOTICE = "NOTICE"
 RANKING = "this model, ranking its candidates itself"
-CAREFUL = f"{RANKING}, read both ways when all have settled"
 ATTRIBUTION = {
     "tatoeba": "It was trained on sentences of the Tatoeba project (https://tatoeba.org) and their "
     "translations,\nwritten by its contributors and licensed under CC-BY 2.0 FR "
@@ -169,15 +168,12 @@ def _translator(suite: Suite, model: TranslationModel, directory: Directory) -> 
 
 
 def _ways(workspace: Workspace, system: str, plain: Translator, quiet: bool) -> dict[str, Way]:
-    """How the model can decode: it takes its most confident candidate; or it reads them all and ranks them,
-    left to right as soon as the most confident one stays as it is, or with more care."""
+    """How the model can decode: it takes its most confident candidate, or reads them all and ranks them."""
     options = workspace.suite.system(system).evaluate
     ways = {"this model": _tuned(workspace, system, plain, options, "length_penalty", quiet)}
     if workspace.suite.system(system).recipe.objective.name == "mixture" and isinstance(plain.model, DisCo):
-        careful = replace(options, settle="all", read="both-ways")
         reading = replace(plain, rescorer=plain.model)
-        for name, how in {RANKING: options, CAREFUL: careful}.items():
-            ways[name] = _tuned(workspace, system, reading, how, "length_weight", quiet)
+        ways[RANKING] = _tuned(workspace, system, reading, options, "length_weight", quiet)
     return ways
 
 
