@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from disco_mt.cli import main
-from disco_mt.distill import run as run_module
+from disco_mt.data.dataset import Dataset
 from disco_mt.distill import teacher as teacher_module
 from disco_mt.distill.run import DistillOptions, distill
 from disco_mt.errors import UserError
@@ -49,7 +49,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
 
 
 def listed(place: Path, name: str) -> set[tuple[int, ...]]:
-    train = run_module.Dataset.open(place / name).splits["train"]
+    train = Dataset.open(place / name).splits["train"]
     return {tuple(train.source[index].tolist()) for index in range(len(train))}
 
 
@@ -67,6 +67,19 @@ def test_only_new_sentences_are_translated_and_the_result_is_the_same(
     assert f"; {len(known):,} are known" in capsys.readouterr().err
 
 
+def test_options_that_are_added_one_day_make_no_other_distillation(place: Path) -> None:
+    stored = json.loads((place / "plain" / "provenance.json").read_text())["settings"]["decoding"]
+    assert stored == {
+        "engine": "torch",
+        "strategy": "beam",
+        "iterations": 10,
+        "length_beam": 5,
+        "beam": 3,
+        "length_penalty": 1.0,
+        "length_weight": None,
+    }
+
+
 def test_where_all_is_known_nobody_is_asked(place: Path, asked: list[list[int]]) -> None:
     distill(replace(options_in(place, "copy"), known=(place / "more",)), quiet=True)
     assert contents(place / "copy") == contents(place / "plain")
@@ -77,7 +90,7 @@ def test_another_teacher_or_search_is_refused(place: Path, tmp_path: Path) -> No
     for change in ({"beam": 2}, {"length_penalty": 0.5}):
         with pytest.raises(UserError, match="not what this teacher would say now: another decoding"):
             distill(replace(options_in(place, "other"), known=(place / "plain",), **change), quiet=True)
-    data = run_module.Dataset.open(place / "data")
+    data = Dataset.open(place / "data")
     make_teacher(tmp_path / "other", data, {}, steps=1)
     options = replace(options_in(place, "other"), model=str(tmp_path / "other"), known=(place / "plain",))
     with pytest.raises(UserError, match="another teacher; leave out --known"):

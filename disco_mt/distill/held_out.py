@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 from disco_mt.data.dataset import Dataset
 from disco_mt.text.lines import letters
@@ -13,8 +14,11 @@ class HeldOut:
 
     def __init__(self, dataset: Dataset) -> None:
         self._text = dataset.text.source
-        others = [split for name, split in dataset.splits.items() if name != "train"]
-        self._letters = {letters(line) for split in others for line in split.source_text()}
+        self._splits = [split for name, split in dataset.splits.items() if name != "train"]
+
+    @cached_property
+    def _letters(self) -> set[str]:
+        return {letters(line) for split in self._splits for line in split.source_text()}
 
     def has(self, line: str) -> bool:
         """Is it one of them, or nothing at all?"""

@@ -239,7 +239,7 @@ def _provenance(
                 **({"splice": options.splice} if options.splice else {}),
                 **({"more_sources_sha256": more} if more else {}),
             },
-            "decoding": {"engine": options.engine, **asdict(options.decoding), "strategy": strategy},
+            "decoding": {"engine": options.engine, **_asked_for(options.decoding), "strategy": strategy},
             "shards": {"shard_size": options.shard_size, "batch_tokens": options.batch_tokens},
         },
         "teacher": {
@@ -257,6 +257,11 @@ def _provenance(
         },
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _asked_for(options: DecodingOptions) -> dict[str, Any]:
+    """Without names that are left empty: an option that is added one day makes no other distillation."""
+    return {name: value for name, value in asdict(options).items() if value != ""}
 
 
 def _dev_bleu(extra: dict[str, Any]) -> float | None:
