@@ -53,8 +53,9 @@ class Own:
     rescore_with: str = NOBODY
     """Or "self": it ranks its candidates by reading them."""
     settle: Settle = ""
+    """When it begins to read."""
     read: Read = ""
-    """Both are for its own reading."""
+    """How it reads."""
 
     def check(self) -> None:
         """Refuse what no model can ask for."""

@@ -123,7 +123,7 @@ def read_candidates(
     return [[next(readings) for _ in sentence] for sentence in candidates]
 
 
-def _read(model: Reader, target: Tensor, encoded: Encoded, both_ways: bool = False) -> tuple[Tensor, Tensor]:
+def _read(model: Reader, target: Tensor, encoded: Encoded, both_ways: bool) -> tuple[Tensor, Tensor]:
     """log P of the words (0 where there is none), (rows, tgt); and of the end, (rows,)."""
     words, eos = context.words_and_eos(target)
     if isinstance(model, Autoregressive):

@@ -41,12 +41,10 @@ class DecodingOptions:
     length_weight: float | None = None
     """Weight of log P(N | X) where a DisCo model's candidates are read left to right: strategy
     autoregressive, and rescoring by a DisCo model. None: the model's own for rescoring, or else 0."""
-
     settle: Settle = ""
     """When refinement ends, T passes apart: winner, once the best candidate stays as it is (the paper's
     Algorithm 1), or all, once every candidate does, for rescoring, which may prefer another one. Empty: the
     model's own for its own rescoring, or else winner."""
-
     read: Read = ""
     """How a DisCo model reads candidates that it is to rank: left-to-right, or both-ways, left to right and
     right to left. Empty: the model's own for its own rescoring, or else left-to-right."""

@@ -34,7 +34,6 @@ from disco_mt.text.pair import TextPair
 from disco_mt.translator import Own, Translator
 
 NOTICE = "NOTICE"
-RANKING = "this model, ranking its candidates itself"
 ATTRIBUTION = {
     "tatoeba": "It was trained on sentences of the Tatoeba project (https://tatoeba.org) and their "
     "translations,\nwritten by its contributors and licensed under CC-BY 2.0 FR "
@@ -81,8 +80,8 @@ class Way:
         """What the model's config.json says, so that everyone decodes in this way."""
         if self.translator.rescorer is None:
             return Own(length_penalty=self.options.length_penalty)
-        options = self.options
-        return Own(None, options.length_weight, "self", options.settle, options.read)
+        how = self.options
+        return Own(length_weight=how.length_weight, rescore_with="self", settle=how.settle, read=how.read)
 
 
 @dataclass(frozen=True)
@@ -169,24 +168,17 @@ def _translator(suite: Suite, model: TranslationModel, directory: Directory) -> 
 
 def _ways(workspace: Workspace, system: str, plain: Translator, quiet: bool) -> dict[str, Way]:
     """How the model can decode: it takes its most confident candidate, or reads them all and ranks them."""
-    options = workspace.suite.system(system).evaluate
-    ways = {"this model": _tuned(workspace, system, plain, options, "length_penalty", quiet)}
+    ways = {"this model": _tuned(workspace, system, plain, "length_penalty", quiet)}
     if workspace.suite.system(system).recipe.objective.name == "mixture" and isinstance(plain.model, DisCo):
         reading = replace(plain, rescorer=plain.model)
-        ways[RANKING] = _tuned(workspace, system, reading, options, "length_weight", quiet)
+        ranking = _tuned(workspace, system, reading, "length_weight", quiet)
+        ways["this model, ranking its candidates itself"] = ranking
     return ways
 
 
-def _tuned(
-    workspace: Workspace,
-    system: str,
-    translator: Translator,
-    options: DecodingOptions,
-    weight: Weight,
-    quiet: bool,
-) -> Way:
+def _tuned(workspace: Workspace, system: str, translator: Translator, weight: Weight, quiet: bool) -> Way:
     """The weight that is best on dev."""
-    valid = _split(workspace, "valid")
+    valid, options = _split(workspace, "valid"), workspace.suite.system(system).evaluate
     strategy = strategy_for(translator.model.config.kind, options.strategy)  # the card names it
     options, tried = replace(options, strategy=strategy), list[tuple[float, float]]()
     with stage(f"{system}: choosing the {weight.replace('_', ' ')}", TRIES, quiet) as advance:
@@ -220,14 +212,7 @@ def _teacher(workspace: Workspace, system: str, pupil: Way, quiet: bool) -> dict
         return {}
     directory = read_config(workspace.model(name))
     model = load_weights(directory)
-    teacher = _tuned(
-        workspace,
-        name,
-        _translator(suite, model, directory),
-        suite.system(name).evaluate,
-        "length_penalty",
-        quiet,
-    )
+    teacher = _tuned(workspace, name, _translator(suite, model, directory), "length_penalty", quiet)
     scored = {f"its teacher ({name})": _test(workspace, teacher)}
     if isinstance(model, Autoregressive) and isinstance(pupil.translator.model, DisCo | CMLM):
         reading, options = (
