@@ -96,8 +96,8 @@ def test_mistakes_of_the_caller(disco: Translator, small: Small) -> None:
     for pinned in ([[Pin("Haus")]], [Pin("Haus"), Pin("Kind")], ["Haus", "Kind"]):
         with pytest.raises(UserError, match="a list of pins for each of the 2 texts"):
             disco.translate([TEXT, TEXT], pinned=pinned)
-    with pytest.raises(UserError, match="cannot be pinned with strategy 'left-to-right'"):
-        disco.translate([TEXT], "left-to-right", pinned=[[Pin("Haus")]])
+    with pytest.raises(UserError, match="cannot be pinned with strategy 'autoregressive'"):
+        disco.translate([TEXT], "autoregressive", pinned=[[Pin("Haus")]])
     with pytest.raises(UserError, match="cannot be pinned with strategy 'beam'"):
         Translator.from_pretrained(small.autoregressive).translate([TEXT], pinned=[[Pin("Haus")]])
 

@@ -29,8 +29,9 @@ def easy_first(
     Pinned words come first in the order, so that all others observe them.
     """
     given = iterations, length_beam, trace, pinned, on_pass, length_penalty, settle_all
-    return refine(model, source, _by_confidence, "easy-first", *given)
+    return refine(model, source, by_confidence, "easy-first", *given)
 
 
-def _by_confidence(log_probs: Tensor, candidates: Candidates) -> Tensor:
+def by_confidence(log_probs: Tensor, candidates: Candidates) -> Tensor:
+    """The easier ones, as sure as the first pass was of them."""
     return context.by_order(candidates.order(log_probs), candidates.words, candidates.eos)

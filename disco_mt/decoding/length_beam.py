@@ -27,7 +27,7 @@ class Candidates:
     """
 
     sentences: Tensor  # (B,) place of each sentence in the caller's batch
-    lengths: Tensor  # (B, K) words, likeliest first, distinct
+    lengths: Tensor  # (B, K) words, likeliest first, distinct (all of them once more in every copy)
     log_probs: Tensor  # (B, K) log P(length | X)
     words: Tensor  # (B * K, tgt) bool
     eos: Tensor  # (B * K, tgt) bool
@@ -85,14 +85,26 @@ class Candidates:
 
     def keep(self, sentences: Tensor) -> Candidates:
         """The sentences where `sentences` (B,) is True, and their rows."""
-        rows = sentences.repeat_interleave(self.beam)
+        rows = sentences.repeat_interleave(self.beam).nonzero()[:, 0]
+        return self._at(self.sentences[sentences], self.lengths[sentences], self.log_probs[sentences], rows)
+
+    def copied(self, times: int) -> Candidates:
+        """Each sentence's candidates so many times, one set after the other."""
+        if times == 1:
+            return self
+        rows = torch.arange(len(self.words), device=self.words.device)
+        rows = rows.view(-1, self.beam).repeat(1, times).flatten()
+        return self._at(self.sentences, self.lengths.repeat(1, times), self.log_probs.repeat(1, times), rows)
+
+    def _at(self, sentences: Tensor, lengths: Tensor, log_probs: Tensor, rows: Tensor) -> Candidates:
+        """These rows, which belong to these sentences."""
         return Candidates(
-            self.sentences[sentences],
-            self.lengths[sentences],
-            self.log_probs[sentences],
+            sentences,
+            lengths,
+            log_probs,
             self.words[rows],
             self.eos[rows],
-            self.encoded.rows(rows.nonzero()[:, 0]),
+            self.encoded.rows(rows),
             None if self.pins is None else self.pins.rows(rows),
             self.length_penalty,
         )

@@ -38,13 +38,15 @@ def refine(
     on_pass: OnPass[int] | None = None,
     length_penalty: float = 1.0,
     settle_all: bool = False,
+    copies: int = 1,
 ) -> list[Hypothesis[int]]:
     """Predict every word of every candidate again and again until the best candidate stays as it is.
 
     source: (batch, src). `iterations` is T: one first pass and at most T - 1 refinements. settle_all: until
-    every candidate does, not the best alone as in the paper; for readers that may prefer another one.
+    every candidate does, not the best alone as in the paper; for readers that may prefer another one. copies:
+    of each length, for as many orders (other_orders.py).
     """
-    candidates = pinned_candidates(model, model.encode(source), beam, pinned, length_penalty)
+    candidates = pinned_candidates(model, model.encode(source), beam, pinned, length_penalty).copied(copies)
     recorder = Recorder(strategy, len(source), trace, on_pass, placing_passes(model, pinned))
     visible = context.observed_set(
         candidates.words & ~candidates.free, candidates.eos

@@ -108,9 +108,10 @@ def read_candidates(
 
     both_ways: also from right to left, which only a DisCo model can.
     """
-    flat = [words for sentence in candidates for words in sentence]
+    distinct = [[*dict.fromkeys(sentence)] for sentence in candidates]  # several orders often agree
+    flat = [words for sentence in distinct for words in sentence]
     _check_lengths(model, flat)
-    numbers = torch.tensor([len(sentence) for sentence in candidates], device=source.device)
+    numbers = torch.tensor([len(sentence) for sentence in distinct], device=source.device)
     sentences = torch.arange(len(numbers), device=source.device).repeat_interleave(numbers)
     targets, encoded = _targets(flat).to(source.device), model.encode(source).rows(sentences)
     log_probs, ends = _read(model, targets, encoded, both_ways)
@@ -120,7 +121,8 @@ def read_candidates(
             for words, row, end in zip(flat, log_probs.tolist(), ends.tolist(), strict=True)
         ]
     )
-    return [[next(readings) for _ in sentence] for sentence in candidates]
+    found = [{words: next(readings) for words in sentence} for sentence in distinct]
+    return [[read[words] for words in sentence] for read, sentence in zip(found, candidates, strict=True)]
 
 
 def _read(model: Reader, target: Tensor, encoded: Encoded, both_ways: bool) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ from disco_mt.decoding.autoregressive_reading import read_autoregressively
 from disco_mt.decoding.beam_search import beam_search
 from disco_mt.decoding.easy_first import easy_first
 from disco_mt.decoding.mask_predict import mask_predict
-from disco_mt.decoding.other_orders import by_rule
+from disco_mt.decoding.other_orders import JOINT, RULES, by_rule
 from disco_mt.decoding.pins import Pinned
 from disco_mt.decoding.translation import Hypothesis, OnPass
 from disco_mt.errors import UserError
@@ -28,7 +28,8 @@ class DecodingOptions:
     """How to decode. What does not concern a strategy is not read by it."""
 
     strategy: str = ""
-    """Inference algorithm; empty: the default of the model's kind."""
+    """Inference algorithm; empty: the model's own, or else the default of its kind. Several orders of
+    refinement, joined with +, go side by side (easy-first+left-to-right): more candidates, for rescoring."""
     iterations: int = 10
     """T: the most passes of easy-first, the number of passes of mask-predict."""
     length_beam: int = 5
@@ -102,7 +103,7 @@ def _mask_predict(model: Any, x: Tensor, o: DecodingOptions, w: Wishes) -> list[
 
 def _by_rule(rule: str) -> Decode:
     return lambda model, x, o, w: by_rule(
-        model, x, rule, o.iterations, o.length_beam, w.trace, w.on_pass, o.alpha, o.settle_all
+        model, x, rule, o.iterations, o.length_beam, w.trace, w.pinned, w.on_pass, o.alpha, o.settle_all
     )
 
 
@@ -122,8 +123,8 @@ STRATEGIES: dict[str, dict[str, Decode]] = {
     },
 }
 """Strategies by kind of model: a line each; the first is the kind's default."""
-PINNABLE = ("easy-first", "mask-predict")
-"""Those that can translate around pinned words."""
+PINNABLE = ("easy-first", "mask-predict", "left-to-right", "right-to-left", "all-but-itself")
+"""Those that can translate around pinned words, which all others observe; and orders side by side."""
 
 
 def strategy_for(kind: str, wanted: str) -> str:
@@ -131,6 +132,8 @@ def strategy_for(kind: str, wanted: str) -> str:
     fitting = STRATEGIES[kind]
     if not wanted:
         return next(iter(fitting))
+    if JOINT in wanted:
+        return _joined(kind, wanted)
     if wanted not in fitting:
         every = {name for names in STRATEGIES.values() for name in names}
         problem = f"does not fit a model of kind {kind}" if wanted in every else "is not known"
@@ -138,13 +141,25 @@ def strategy_for(kind: str, wanted: str) -> str:
     return wanted
 
 
+def _joined(kind: str, wanted: str) -> str:
+    """Orders side by side, if they are orders of this kind and no two the same."""
+    orders = wanted.split(JOINT)
+    if kind == "disco" and set(orders) <= set(RULES) and len(set(orders)) == len(orders):
+        return wanted
+    listed = ", ".join(RULES)
+    raise UserError(
+        f"strategy {wanted!r} does not fit a model of kind {kind}: only orders of disco models go side by "
+        f"side, each once; they are: {listed}"
+    )
+
+
 def check_pinnable(kind: str, strategy: str) -> None:
-    """Refuse pins where words are written one after the other, or where not all words see all pins."""
+    """Refuse pins where words are written one after the other."""
     chosen = strategy_for(kind, strategy)
-    if chosen not in PINNABLE:
+    if chosen not in PINNABLE and JOINT not in chosen:
         raise UserError(
             f"words cannot be pinned with strategy {chosen!r} of a model of kind {kind}; "
-            f"pins work with {' and '.join(PINNABLE)} of disco models and mask-predict of cmlm models"
+            f"pins work with {', '.join(PINNABLE)} of disco models and mask-predict of cmlm models"
         )
 
 
@@ -161,4 +176,5 @@ def decode(
     strategy = strategy_for(kind, options.strategy)
     if pinned is not None:
         check_pinnable(kind, strategy)
-    return STRATEGIES[kind][strategy](model, source, options, Wishes(trace, pinned, on_pass))
+    run = _by_rule(strategy) if JOINT in strategy else STRATEGIES[kind][strategy]
+    return run(model, source, options, Wishes(trace, pinned, on_pass))

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import torch
 
+from disco_mt.decoding.other_orders import JOINT
 from disco_mt.decoding.strategies import DecodingOptions, strategy_for
 from disco_mt.decoding.translation import Hypothesis
 from disco_mt.engine import native
@@ -132,7 +133,7 @@ class Incremental:
 
     def fits(self, options: DecodingOptions) -> bool:
         """Every strategy whose visible sets are fixed."""
-        return strategy_for("disco", options.strategy) in ORDERS
+        return set(strategy_for("disco", options.strategy).split(JOINT)) <= set(ORDERS)
 
     def decode(
         self, sentences: Sequence[list[int]], options: DecodingOptions, batch_tokens: int

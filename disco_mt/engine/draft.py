@@ -49,6 +49,15 @@ class Draft:
         candidates, places = self.eos.flatten(0, 1).nonzero(as_tuple=True)
         return self.keys[:, candidates, :, places].movedim(1, 0).flatten(2)
 
+    def copied(self, times: int) -> Draft:
+        """Each sentence's candidates so many times, one set after the other; `visible` is as it was."""
+        if times == 1:
+            return self
+        names = ("lengths", "alive", *_BY_PLACE)
+        copies: dict[str, Any] = {name: torch.cat([getattr(self, name)] * times, dim=1) for name in names}
+        keys = self.keys.unflatten(1, self.lengths.shape)
+        return replace(self, **copies, keys=torch.cat([keys] * times, dim=2).flatten(1, 2))
+
     def keep(self, chosen: Tensor) -> Draft:
         """The chosen sentences (mask), as narrow as their longest candidate."""
         width = int(self.lengths[chosen].max()) + 1

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from disco_mt import context
+from disco_mt.decoding.other_orders import JOINT
 from disco_mt.decoding.translation import Hypothesis
 from disco_mt.engine.draft import Draft
 from disco_mt.engine.pruning import Pruning
@@ -92,7 +93,8 @@ class IncrementalEngine:
         About `batch_tokens` padded source tokens are in flight; a sentence that is finished makes room for
         the next. 1: one sentence at a time.
         """
-        options = ORDERS[strategy], iterations, length_beam, length_penalty, settle_all, schedule or Exact()
+        orders = tuple(ORDERS[name] for name in strategy.split(JOINT))
+        options = orders, iterations, length_beam, length_penalty, settle_all, schedule or Exact()
         run = _Run(self.runtime, *options, self.pruning, self.shortlist)
         queue = Queue(sentences, 1 if self.shortlist else batch_tokens)
         draft: Draft | None = None
@@ -139,7 +141,7 @@ class _Run:
     """One call's options and the passes themselves."""
 
     runtime: Runtime
-    order: Order
+    orders: tuple[Order, ...]
     iterations: int
     beam: int
     length_penalty: float
@@ -160,8 +162,9 @@ class _Run:
         best = self.runtime.best_words(hidden, entries)
         draft.tokens[chosen], draft.log_probs[chosen] = best.ids, best.log_probs
         flat = [each.flatten(0, 1) for each in (draft.log_probs, draft.words, draft.eos)]
-        visible = self.order(*flat).view(*draft.words.shape, -1) & draft.words[..., None]
-        return self.pruning.dropped(replace(draft, visible=visible, changed=draft.words))
+        seen = [order(*flat).view(*draft.words.shape, -1) & draft.words[..., None] for order in self.orders]
+        draft = replace(draft, changed=draft.words).copied(len(self.orders))  # the first pass is that of all
+        return self.pruning.dropped(replace(draft, visible=torch.cat(seen, dim=1)))
 
     def _blank(self, places: list[int], lengths: Tensor, source: Source) -> Draft:
         """Targets before anything is known."""

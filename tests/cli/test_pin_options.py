@@ -46,7 +46,7 @@ def test_what_cannot_be_pinned_is_refused(disco: Disco, refused: Disco, small: S
     said = refused(*model, TEXT, "--pin", "Haus@400").said
     assert "line 1 was left empty: a pin of 1 tokens at 400 does not fit: the model writes at most 22" in said
     assert "--long" not in said
-    assert "cannot be pinned" in refused(*model, TEXT, "--strategy", "right-to-left", "--pin", "Haus").said
+    assert "cannot be pinned" in refused(*model, TEXT, "--strategy", "autoregressive", "--pin", "Haus").said
     at = ("translate", "--model", small.autoregressive, TEXT, "--pin", "Haus")
     assert "mask-predict of cmlm models" in refused(*at).said
 

@@ -15,6 +15,7 @@ from disco_mt.decoding.easy_first import easy_first
 from disco_mt.decoding.fitting import DRAFT_PASSES, draft, fit
 from disco_mt.decoding.length_beam import length_candidates
 from disco_mt.decoding.mask_predict import mask_predict
+from disco_mt.decoding.other_orders import by_rule
 from disco_mt.decoding.pins import MOST_UNPLACED, Neighbours, Pinned, TokenPin, pin_problem, shortest
 from disco_mt.decoding.placement import best_places, lengths_for, pinned_candidates
 from disco_mt.decoding.rescoring import rescore
@@ -30,9 +31,11 @@ ANYTHING = Neighbours(torch.ones(VOCABULARY, dtype=torch.bool), torch.ones(VOCAB
 LONGEST = 12  # words that the models of these tests can write
 Pins = tuple[TokenPin, ...]
 Decoder = Callable[..., list[Hypothesis[int]]]
+TWO = "left-to-right+easy-first"
 DECODERS: dict[str, tuple[str, Decoder]] = {
     "disco, easy-first": ("disco", easy_first),
     "disco, mask-predict": ("disco", mask_predict),
+    "disco, two orders": ("disco", lambda model, x, *more, **too: by_rule(model, x, TWO, *more, **too)),
     "cmlm, mask-predict": ("cmlm", mask_predict),
 }
 TOKENS = st.lists(st.integers(NUM_SPECIAL, VOCABULARY - 1), min_size=1, max_size=3).map(tuple)
@@ -76,8 +79,9 @@ def test_pins_stand_in_every_pass_and_all_others_observe_them(
     source = padded(random_sources([length], seed))
     (found,) = decoder(model_of(kind, seed), source, iterations, 4, trace=True, pinned=pinned(pins))
     assert found.trace is not None
-    assert len(found.trace.lengths) == 4
-    for k in range(4):
+    candidates = 8 if "two" in name else 4
+    assert len(found.trace.lengths) == candidates
+    for k in range(candidates):
         first = found.trace.passes[0][k].pinned
         for passes in found.trace.passes:
             now = passes[k]
@@ -365,13 +369,13 @@ def test_what_cannot_be_is_told_why(pins: Pins, why: str) -> None:
     assert not pin_problem((TokenPin((7,) * LONGEST, 0),), LONGEST, VOCABULARY)
 
 
-def test_only_two_strategies_take_pins() -> None:
+def test_strategies_that_refine_take_pins() -> None:
     source = padded(random_sources([4]))
     for kind, names in STRATEGIES.items():
         for name in names:
             options = DecodingOptions(name, iterations=2, length_beam=2, beam=2)
             pins = pinned((TokenPin((7,), 0),))
-            if name in ("easy-first", "mask-predict"):
+            if name not in ("autoregressive", "beam", "greedy"):
                 assert decode(model_of(kind, 1), source, options, pinned=pins)[0].tokens[0] == 7
             else:
                 with pytest.raises(UserError, match=f"cannot be pinned with strategy '{name}'"):

@@ -136,6 +136,22 @@ def test_left_to_right_with_enough_passes_is_greedy_decoding_at_that_length(seed
     assert found.steps <= len(greedy) + 1
 
 
+@given(st.integers(0, 10_000), st.lists(st.integers(1, 9), min_size=1, max_size=3))
+@settings(max_examples=25, deadline=None)
+def test_orders_side_by_side_make_the_candidates_of_each(seed: int, lengths: list[int]) -> None:
+    """All that settle do so where each order alone does; the winner is the likeliest of all."""
+    model = lively(build_model(tiny_config(length_classes=11), seed), seed)
+    source = padded(random_sources(lengths, seed))
+    orders = ("easy-first", "left-to-right", "right-to-left")
+    each = [by_rule(model, source, order, 20, 3, settle_all=True) for order in orders]
+    together = by_rule(model, source, "+".join(orders), 20, 3, settle_all=True)
+    for b, found in enumerate(together):
+        alone = [hypotheses[b] for hypotheses in each]
+        assert found.candidates == tuple(words for one in alone for words in one.candidates)
+        assert found.score == pytest.approx(max(one.score for one in alone), abs=1e-10)
+        assert found.steps == max(one.steps for one in alone)
+
+
 DECODERS = {
     "easy-first": lambda model, source: easy_first(model, source, 6, 3),
     "easy-first, one pass": lambda model, source: easy_first(model, source, 1, 3),
@@ -143,6 +159,7 @@ DECODERS = {
     "left-to-right": lambda model, source: by_rule(model, source, "left-to-right", 6, 3),
     "right-to-left": lambda model, source: by_rule(model, source, "right-to-left", 6, 3),
     "all-but-itself": lambda model, source: by_rule(model, source, "all-but-itself", 6, 3),
+    "two orders": lambda model, source: by_rule(model, source, "right-to-left+easy-first", 6, 3),
 }
 
 

@@ -73,9 +73,12 @@ def same(ours: Hypothesis[int], theirs: Hypothesis[int], within: float = 1e-10) 
     assert ours.probabilities == pytest.approx(theirs.probabilities, abs=within)
 
 
+SIDE_BY_SIDE = ("easy-first+left-to-right+right-to-left", "left-to-right+all-but-itself")
+
+
 @given(
     st.integers(0, 10**6),
-    st.sampled_from(["easy-first", "easy-first", "easy-first", *list(ORDERS)[1:]]),
+    st.sampled_from(["easy-first", "easy-first", "easy-first", *list(ORDERS)[1:], *SIDE_BY_SIDE]),
     st.lists(st.integers(0, 9), min_size=1, max_size=6),
     st.integers(1, 9),
     st.integers(1, 6),
