@@ -18,7 +18,7 @@ from torch import Tensor
 
 from disco_mt.decoding.pins import Neighbours, Pinned
 from disco_mt.decoding.placement import beam_for
-from disco_mt.decoding.rescoring import Reader, check_same_vocabulary, rescore
+from disco_mt.decoding.rescoring import Reader, Reads, check_same_vocabulary, read_candidates, rescore
 from disco_mt.decoding.strategies import DecodingOptions, Read, Settle, check_pinnable, decode, strategy_for
 from disco_mt.decoding.translation import Hypothesis, OnPass, Translation
 from disco_mt.engine.choice import Engine, make_engine
@@ -78,6 +78,7 @@ class Translator:
     rescorer: Reader | None = None
     engine: Engine | None = None  # what decodes where it can; None: the plain algorithms
     own: Own = Own()  # where nothing else is asked for
+    reads: Reads = read_candidates  # how the rescorer does it
 
     @staticmethod
     def from_pretrained(
@@ -191,7 +192,9 @@ class Translator:
             told = None if on_pass is None else named_passes(on_pass, batch, self.text.target)
             hypotheses = decode(self.model, source, options, trace, self._pinned(pins, batch), told)
             if (reader := self._reader(options)) is not None:
-                hypotheses = rescore(reader, source, hypotheses, options.weight, options.both_ways)
+                hypotheses = rescore(
+                    reader, source, hypotheses, options.weight, options.both_ways, self.reads
+                )
             results |= {i: named(h, self.text.target) for i, h in zip(batch, hypotheses, strict=True)}
             if progress is not None:
                 progress(len(batch))
@@ -242,7 +245,7 @@ class Translator:
         if (reader := self._reader(options)) is not None:
             for batch in _batches(sentences, places, batch_tokens):
                 source, made = self._tensor([sentences[i] for i in batch]), [found[i] for i in batch]
-                made = rescore(reader, source, made, options.weight, options.both_ways)
+                made = rescore(reader, source, made, options.weight, options.both_ways, self.reads)
                 found |= dict(zip(batch, made, strict=True))
         return {i: named(hypothesis, self.text.target) for i, hypothesis in found.items()}
 

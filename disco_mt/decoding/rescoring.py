@@ -7,6 +7,7 @@ that is tuned on dev. And it can read in any order: both ways, it hears what goe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import exp
 from typing import Any
@@ -51,19 +52,6 @@ def score_candidates(
     """The score of every candidate; source: (batch, src)."""
     readings = read_candidates(model, source, candidates, both_ways)
     return [[reading.score(length_weight) for reading in sentence] for sentence in readings]
-
-
-def rescore(
-    model: Reader,
-    source: Tensor,
-    hypotheses: list[Hypothesis[int]],
-    length_weight: float,
-    both_ways: bool = False,
-) -> list[Hypothesis[int]]:
-    """Let `model` choose among the candidates that another model left in its hypotheses."""
-    candidates = [list(hypothesis.candidates) for hypothesis in hypotheses]
-    readings = read_candidates(model, source, candidates, both_ways)
-    return pick(hypotheses, readings, length_weight)
 
 
 def pick(
@@ -123,6 +111,24 @@ def read_candidates(
     )
     found = [{words: next(readings) for words in sentence} for sentence in distinct]
     return [[read[words] for words in sentence] for read, sentence in zip(found, candidates, strict=True)]
+
+
+Reads = Callable[[Reader, Tensor, Candidates, bool], list[list[Reading]]]
+"""`read_candidates`, or what remembers it."""
+
+
+def rescore(
+    model: Reader,
+    source: Tensor,
+    hypotheses: list[Hypothesis[int]],
+    length_weight: float,
+    both_ways: bool = False,
+    reads: Reads = read_candidates,
+) -> list[Hypothesis[int]]:
+    """Let `model` choose among the candidates that another model left in its hypotheses."""
+    candidates = [list(hypothesis.candidates) for hypothesis in hypotheses]
+    readings = reads(model, source, candidates, both_ways)
+    return pick(hypotheses, readings, length_weight)
 
 
 def _read(model: Reader, target: Tensor, encoded: Encoded, both_ways: bool) -> tuple[Tensor, Tensor]:

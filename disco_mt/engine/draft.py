@@ -55,7 +55,7 @@ class Draft:
             return self
         names = ("lengths", "alive", *_BY_PLACE)
         copies: dict[str, Any] = {name: torch.cat([getattr(self, name)] * times, dim=1) for name in names}
-        keys = self.keys.unflatten(1, self.lengths.shape)
+        keys = self.keys.view(len(self.keys), *self.lengths.shape, *self.keys.shape[2:])
         return replace(self, **copies, keys=torch.cat([keys] * times, dim=2).flatten(1, 2))
 
     def keep(self, chosen: Tensor) -> Draft:

@@ -5,10 +5,13 @@ Length candidates are compared by their mean in the paper, a penalty of 1. Here 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Literal
 
+from torch import Tensor
+
+from disco_mt.decoding.rescoring import Candidates, Reader, Reading, Reads, read_candidates
 from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.decoding.translation import Hypothesis
 from disco_mt.engine.choice import Engine
@@ -29,8 +32,9 @@ def tune(
     weight: Weight,
 ) -> Iterator[tuple[float, float]]:
     """(value, BLEU) for every value of the grid, as each is done."""
-    if weight == "length_weight" and translator.engine is not None:
-        translator = replace(translator, engine=_Remembering(translator.engine))
+    if weight == "length_weight":  # what the reader thinks of the candidates does not hang on it
+        engine = None if translator.engine is None else _Remembering(translator.engine)
+        translator = replace(translator, engine=engine, reads=_remembering())
     searching = translator.model.config.kind == "autoregressive"
     for value in VALUES if searching or weight == "length_weight" else CANDIDATE_PENALTIES:
         tried = with_weight(options, weight, value)
@@ -55,6 +59,19 @@ class _Remembering:
         """The same sentences every time."""
         self._found = self._found or [*self._engine.decode(sentences, options, batch_tokens)]
         yield from self._found
+
+
+def _remembering() -> Reads:
+    """A reader that reads once: the same candidates come again with every weight."""
+    known: dict[Hashable, list[list[Reading]]] = {}
+
+    def reads(model: Reader, source: Tensor, candidates: Candidates, both_ways: bool) -> list[list[Reading]]:
+        key = tuple(map(tuple, source.tolist())), tuple(map(tuple, candidates)), both_ways
+        if key not in known:
+            known[key] = read_candidates(model, source, candidates, both_ways)
+        return known[key]
+
+    return reads
 
 
 def with_weight(options: DecodingOptions, weight: Weight, value: float) -> DecodingOptions:

@@ -25,6 +25,9 @@ PLAIN, RESCORED, READ = (
 )
 SETTLED = "mixture: easy-first until all candidates settle, self-rescored"
 BOTH_WAYS = f"{SETTLED}, both ways"
+ORDERS = "mixture: three orders until all settle, self-rescored, both ways"
+HASTY = "mixture: three orders, 3 passes, self-rescored, both ways"
+THREE = "easy-first+left-to-right+right-to-left"
 PENALISED = "mixture: easy-first, length penalty"
 DISCO, TEACHER, TEACHER_GREEDY = "DisCo: easy-first", "AT teacher, beam 5", "AT teacher, greedy"
 BY_TEACHER = "mixture: easy-first, rescored by the AT teacher"
@@ -53,11 +56,15 @@ def _decodings(lab: Lab) -> dict[str, Decoding]:
     read = DecodingOptions(strategy="autoregressive")
     settled = replace(systems.EASY_FIRST, settle="all")
     both_ways = replace(settled, read="both-ways")
+    orders = replace(both_ways, strategy=THREE)
+    hasty = replace(orders, iterations=3)
     return {
         PLAIN: Decoding(mixture, systems.EASY_FIRST),
         RESCORED: lab.tuned(Decoding(mixture, systems.EASY_FIRST, rescore_with="self"), "length_weight"),
         SETTLED: lab.tuned(Decoding(mixture, settled, rescore_with="self"), "length_weight"),
         BOTH_WAYS: lab.tuned(Decoding(mixture, both_ways, rescore_with="self"), "length_weight"),
+        ORDERS: lab.tuned(Decoding(mixture, orders, rescore_with="self"), "length_weight"),
+        HASTY: lab.tuned(Decoding(mixture, hasty, rescore_with="self"), "length_weight"),
         BY_TEACHER: Decoding(mixture, systems.EASY_FIRST, rescore_with=teacher),
         READ: lab.tuned(Decoding(mixture, read), "length_weight"),
         PENALISED: lab.tuned(Decoding(mixture, systems.EASY_FIRST), "length_penalty"),
@@ -106,17 +113,23 @@ def _verdicts(lab: Lab, found: dict[str, Hypotheses]) -> tuple[Verdict, ...]:
             "Candidates that have all settled are better to choose from", texts[SETTLED], texts[RESCORED]
         ),
         judge.better("It is better to read them both ways", texts[BOTH_WAYS], texts[SETTLED]),
+        judge.better(
+            "Three orders have better candidates than easy-first alone", texts[ORDERS], texts[BOTH_WAYS]
+        ),
         judge.better("Reading left to right is better than easy-first", texts[READ], texts[PLAIN]),
         judge.comparable(
             f"The mixture costs easy-first at most {MARGIN:g} BLEU against the plain DisCo",
             texts[PLAIN],
             texts[DISCO],
         ),
-        judge.comparable(
-            f"The self-rescored model is at most {NEAR:g} BLEU below its AT teacher (beam 5)",
-            texts[RESCORED],
-            texts[TEACHER],
-            NEAR,
+        *(
+            judge.comparable(
+                f"{label} is at most {NEAR:g} BLEU below the AT teacher (beam 5)",
+                texts[label],
+                texts[TEACHER],
+                NEAR,
+            )
+            for label in (RESCORED, HASTY, ORDERS)
         ),
         judge.better(
             "The AT teacher (beam 5) is ahead of the self-rescored model", texts[TEACHER], texts[RESCORED]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from disco_mt.decoding.rescoring import read_candidates
 from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.engine.easy_first import IncrementalEngine
 from disco_mt.evaluation.quality import measure
@@ -20,7 +21,7 @@ LINES = EVERYDAY[:8]
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often the engine decodes."""
+    """How often the engine decodes, and candidates are read."""
     counted: Counter[str] = Counter()
     decode = IncrementalEngine.decode
 
@@ -28,16 +29,21 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         counted["decode"] += 1
         return decode(self, *arguments, **more)
 
+    def counting_readings(*arguments: Any) -> Any:
+        counted["read"] += 1
+        return read_candidates(*arguments)
+
     monkeypatch.setattr(IncrementalEngine, "decode", counting)
+    monkeypatch.setattr("disco_mt.evaluation.tune.read_candidates", counting_readings)
     return counted
 
 
 @pytest.mark.parametrize(
-    ("reader", "weight", "decoded"),
-    [("self", "length_weight", 1), ("none", "length_penalty", TRIES)],
+    ("reader", "weight", "decoded", "read"),
+    [("self", "length_weight", 1, 1), ("none", "length_penalty", TRIES, 0)],
 )
 def test_weights_score_as_if_each_was_decoded_alone(
-    calls: Counter[str], reader: str, weight: Weight, decoded: int
+    calls: Counter[str], reader: str, weight: Weight, decoded: int, read: int
 ) -> None:
     translator = Translator.from_pretrained(rescore_with=reader)
     plain = replace(translator, rescorer=None).translate(LINES, length_penalty=1.0)
@@ -45,7 +51,7 @@ def test_weights_score_as_if_each_was_decoded_alone(
     calls.clear()
     options = DecodingOptions(strategy="easy-first")
     found = dict(tune(translator, LINES, references, options, weight))
-    assert calls["decode"] == decoded
+    assert calls == Counter(decode=decoded, read=read)
     assert len(found) == TRIES
     for value in [*found][::5]:
         texts = translator.translate(LINES, **asdict(with_weight(options, weight, value)))
