@@ -34,6 +34,7 @@ from disco_mt.text.pair import TextPair
 from disco_mt.translator import Own, Translator
 
 NOTICE = "NOTICE"
+ORDERS = "easy-first+left-to-right+right-to-left"  # side by side
 ATTRIBUTION = {
     "tatoeba": "It was trained on sentences of the Tatoeba project (https://tatoeba.org) and their "
     "translations,\nwritten by its contributors and licensed under CC-BY 2.0 FR "
@@ -119,7 +120,8 @@ def package(workspace: Workspace, system: str, out: Path, quiet: bool = True) ->
     directory = read_config(workspace.model(system))
     attribution = _attribution(workspace)
     model = load_weights(directory).half().float()  # what a reader of the half-precision file gets
-    ways = _ways(workspace, system, _translator(workspace.suite, model, directory), quiet)
+    translator = _translator(workspace.suite, model, directory)
+    ways = _ways(workspace, system, translator, quiet)
     best_way = max(ways, key=lambda name: ways[name].dev_bleu)
     way = ways.pop(best_way)
     scored = _test(workspace, way)
@@ -133,7 +135,7 @@ def package(workspace: Workspace, system: str, out: Path, quiet: bool = True) ->
         save_model(temporary, model, directory.text, "", extra, torch.float16)
         packaged = Packaged(out, (temporary / WEIGHTS).stat().st_size / 1e6, scored)
         rows = {best_way: scored} | {name: _test(workspace, each) for name, each in ways.items()}
-        rows |= _teacher(workspace, system, way, quiet)
+        rows |= _teacher(workspace, system, way, quiet) | _with_care(workspace, system, translator, quiet)
         card = _card(workspace, system, packaged, rows, _everyday(way), attribution)
         write_text(temporary / CARD, card)
         write_text(temporary / NOTICE, f"{out.name}, a translation model of Disco.\n{attribution}\n")
@@ -169,16 +171,39 @@ def _translator(suite: Suite, model: TranslationModel, directory: Directory) -> 
 def _ways(workspace: Workspace, system: str, plain: Translator, quiet: bool) -> dict[str, Way]:
     """How the model can decode: it takes its most confident candidate, or reads them all and ranks them."""
     ways = {"this model": _tuned(workspace, system, plain, "length_penalty", quiet)}
-    if workspace.suite.system(system).recipe.objective.name == "mixture" and isinstance(plain.model, DisCo):
-        reading = replace(plain, rescorer=plain.model)
+    if (reading := _reading(workspace, system, plain)) is not None:
         ranking = _tuned(workspace, system, reading, "length_weight", quiet)
         ways["this model, ranking its candidates itself"] = ranking
     return ways
 
 
-def _tuned(workspace: Workspace, system: str, translator: Translator, weight: Weight, quiet: bool) -> Way:
+def _reading(workspace: Workspace, system: str, plain: Translator) -> Translator | None:
+    """The model as the reader of its own candidates, if it has learnt to be."""
+    model, learnt = plain.model, workspace.suite.system(system).recipe.objective.name == "mixture"
+    return replace(plain, rescorer=model) if learnt and isinstance(model, DisCo) else None
+
+
+def _with_care(workspace: Workspace, system: str, plain: Translator, quiet: bool) -> dict[str, Scored]:
+    """What a model that reads can do, if time does not matter; it does, so that none is shipped like this."""
+    if (reading := _reading(workspace, system, plain)) is None:
+        return {}
+    careful = replace(
+        workspace.suite.system(system).evaluate, strategy=ORDERS, settle="all", read="both-ways"
+    )
+    way = _tuned(workspace, system, reading, "length_weight", quiet, careful)
+    return {"this model, ranking candidates of several orders, read both ways": _test(workspace, way)}
+
+
+def _tuned(
+    workspace: Workspace,
+    system: str,
+    translator: Translator,
+    weight: Weight,
+    quiet: bool,
+    options: DecodingOptions | None = None,
+) -> Way:
     """The weight that is best on dev."""
-    valid, options = _split(workspace, "valid"), workspace.suite.system(system).evaluate
+    valid, options = _split(workspace, "valid"), options or workspace.suite.system(system).evaluate
     strategy = strategy_for(translator.model.config.kind, options.strategy)  # the card names it
     options, tried = replace(options, strategy=strategy), list[tuple[float, float]]()
     with stage(f"{system}: choosing the {weight.replace('_', ' ')}", TRIES, quiet) as advance:
