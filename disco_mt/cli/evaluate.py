@@ -14,7 +14,14 @@ import tyro
 from disco_mt.cli.common import call, input_lines, use_threads, write_lines
 from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.errors import UserError
-from disco_mt.evaluation.quality import measure, read_references, to_json, to_lines
+from disco_mt.evaluation.quality import (
+    Comparison,
+    measure,
+    paired_bootstrap,
+    read_references,
+    to_json,
+    to_lines,
+)
 from disco_mt.evaluation.tune import Weight, best, tune, with_weight
 from disco_mt.files import refuse_existing
 from disco_mt.progress import stage
@@ -27,6 +34,7 @@ def evaluate(
     references: Path | None = None,
     model: str = DEFAULT_MODEL,
     hypotheses: Path | None = None,
+    compare_with: Path | None = None,
     rescore_with: str = "",
     decoding: DecodingOptions = DecodingOptions(),  # noqa: B008
     tune_length_penalty: bool = False,
@@ -50,6 +58,8 @@ def evaluate(
         rescore_with: A model that picks among the length candidates by reading each left to right: a model as
             in --model, "self" for the same weights, or "none". Empty: what the model itself asks for.
         hypotheses: File to write the translations to, for other metrics; it must not exist yet.
+        compare_with: Translations of another system, as --hypotheses wrote them: how far this one is ahead in
+            BLEU, with 95 % of 1,000 resampled test sets (paired bootstrap).
         tune_length_penalty: Score every length penalty from 0.0, 0.2 ... 2.0 first (of length candidates from
             1.0 to 3.0; give dev files), then the best of them.
         tune_length_weight: The same for the length weight of rescoring or of strategy autoregressive.
@@ -70,6 +80,7 @@ def evaluate(
     if not lines:
         raise UserError(f"{source} is empty: there is nothing to score")
     wanted = read_references(reference, references, len(lines))
+    others = None if compare_with is None else _others(compare_with, len(lines))
     translator = Translator.from_pretrained(model, device, rescore_with)
     decoding = _tuned(translator, lines, wanted, decoding, tune_length_penalty, tune_length_weight)
     started = time.perf_counter()
@@ -79,13 +90,33 @@ def evaluate(
     texts = [each.text for each in found]
     if hypotheses is not None:
         write_lines(texts, hypotheses)
-    quality = measure(texts, wanted, translator.text.target.language, paper_bleu)
+    language = translator.text.target.language
+    quality = measure(texts, wanted, language, paper_bleu)
     steps = sum(each.steps for each in found) / max(1, len(found))
     shown: dict[str, Any] = {**to_json(quality), "steps": steps, "milliseconds": milliseconds}
     shown["decoding"] = asdict(decoding)
-    lines = [*to_lines(quality), f"steps             {steps:.2f}", f"ms a sentence     {milliseconds:.2f}"]
-    print(json.dumps(shown) if json_ else "\n".join(lines))
+    told = [*to_lines(quality), f"steps             {steps:.2f}", f"ms a sentence     {milliseconds:.2f}"]
+    if others is not None:
+        compared = paired_bootstrap(others, texts, wanted, language)
+        shown["compared"] = asdict(compared)
+        told.append(_line(compared))
+    print(json.dumps(shown) if json_ else "\n".join(told))
     return 0
+
+
+def _others(path: Path, number: int) -> list[str]:
+    """The translations of the other system, one for each line."""
+    texts = input_lines(path)
+    if len(texts) != number:
+        raise UserError(f"{path} has {len(texts)} translations, but there are {number} test sentences")
+    return texts
+
+
+def _line(compared: Comparison) -> str:
+    interval = f"[{compared.low:+.2f}, {compared.high:+.2f}], p = {compared.p_value:.3f}"
+    return (
+        f"ahead by        {compared.difference:+.2f}  {interval}; {compared.bleu_a:.2f} {compared.signature}"
+    )
 
 
 def _tuned(

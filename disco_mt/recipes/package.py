@@ -35,6 +35,7 @@ from disco_mt.translator import Own, Translator
 
 NOTICE = "NOTICE"
 ORDERS = "easy-first+left-to-right+right-to-left"  # side by side
+WITH_CARE = "this model with care, ranking candidates of several orders"
 ATTRIBUTION = {
     "tatoeba": "It was trained on sentences of the Tatoeba project (https://tatoeba.org) and their "
     "translations,\nwritten by its contributors and licensed under CC-BY 2.0 FR "
@@ -191,7 +192,7 @@ def _with_care(workspace: Workspace, system: str, plain: Translator, quiet: bool
         workspace.suite.system(system).evaluate, strategy=ORDERS, settle="all", read="both-ways"
     )
     way = _tuned(workspace, system, reading, "length_weight", quiet, careful)
-    return {"this model, ranking candidates of several orders, read both ways": _test(workspace, way)}
+    return {WITH_CARE: _test(workspace, way)}
 
 
 def _tuned(
@@ -323,7 +324,17 @@ def _scores(workspace: Workspace, rows: dict[str, Scored]) -> list[str]:
         "| | BLEU | difference | chrF | decoder passes a sentence |",
         "|---|---:|---:|---:|---:|",
         *lines,
+        *_asked_for(rows.get(WITH_CARE)),
     ]
+
+
+def _asked_for(careful: Scored | None) -> list[str]:
+    """How to get what takes its time."""
+    if careful is None:
+        return []
+    how = careful.options
+    given = f"--rescore-with self --settle {how.settle} --read {how.read} --length-weight {how.weight:g}"
+    return ["", f"With care, which takes longer: `disco translate --strategy {how.strategy} {given}`."]
 
 
 def _decoding(options: DecodingOptions) -> str:
@@ -331,5 +342,7 @@ def _decoding(options: DecodingOptions) -> str:
         searched = f"beam {options.beam}" if options.strategy == "beam" else "greedy"
         return f"{searched}, alpha {options.alpha:g}"
     passes = f"at most {options.iterations} passes, {options.length_beam} lengths"
+    passes += ", all settled" if options.settle_all else ""
+    passes += ", read both ways" if options.both_ways else ""
     weight = f"alpha {options.alpha:g}" if options.length_weight is None else f"beta {options.weight:g}"
     return f"{options.strategy}, {passes}, {weight}"

@@ -202,6 +202,12 @@ def test_no_references(refused: Disco, small: Small) -> None:
     assert "--reference" in refused("evaluate", "--model", small.disco, "--source", small.corpus).said
 
 
+def test_another_system_must_have_as_many_translations(refused: Disco, small: Small, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("Ein Satz.\n")
+    said = refused(*evaluate(small, compare_with=tmp_path / "out")).said
+    assert f"{tmp_path / 'out'} has 1 translations, but there are 4 test sentences" in said
+
+
 # Output paths
 
 

@@ -216,6 +216,17 @@ def test_prepare_train_evaluate(disco: Disco, small: Small, tmp_path: Path) -> N
     assert "BLEU" in disco("evaluate", "--model", model, *scored).out
 
 
+def test_evaluate_compares_with_another_system(disco: Disco, small: Small) -> None:
+    """The references themselves as the other system: nothing is ahead of them."""
+    files = ("--source", small.corpus / "valid.en", "--reference", small.corpus / "valid.de")
+    command = ("evaluate", "--model", small.disco, *files, *LAZY, "--quiet", "--compare-with", files[3])
+    compared = json.loads(disco(*command, "--json").out)["compared"]
+    ours = json.loads(disco(*command, "--json").out)["bleu"]
+    assert (compared["bleu_a"], compared["bleu_b"]) == pytest.approx((100, ours))
+    assert compared["low"] <= compared["difference"] <= compared["high"] < 0
+    assert f"ahead by        {ours - 100:+.2f}  [" in disco(*command).out
+
+
 RECIPE = """
 [model]
 width = 16

@@ -24,7 +24,7 @@ from disco_mt.translator import Own, Translator
 from tiny_suite import write_corpus, write_suite
 
 RANKING = ", ranking its candidates itself"
-CAREFUL = ", ranking candidates of several orders, read both ways"
+CAREFUL = " with care, ranking candidates of several orders"
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,8 @@ def test_the_length_penalty_of_a_packaged_model_is_its_own(workspace: Workspace,
 
 def test_a_model_that_reads_ships_as_it_is_best_on_dev(workspace: Workspace, tmp_path: Path) -> None:
     made = package(workspace, "mixed", tmp_path / "en-de")
-    rows = [line for line in (made.out / "README.md").read_text().splitlines() if "easy-first" in line]
+    card = (made.out / "README.md").read_text()
+    rows = [line for line in card.splitlines() if "easy-first" in line]
     ways = ("", RANKING, CAREFUL)
     assert [any(f"this model{way}, easy-first" in row for row in rows) for way in ways] == [True] * 3
     valid = Dataset.open(workspace.dataset("raw")).splits["valid"]
@@ -90,6 +91,19 @@ def test_a_model_that_reads_ships_as_it_is_best_on_dev(workspace: Workspace, tmp
     found = Translator.from_pretrained(made.out).translate(test.source_text(), iterations=2, length_beam=2)
     assert measure([each.text for each in found], test.references(), "de") == made.quality
     assert sum(each.steps for each in found) / len(found) == made.steps
+
+
+def test_what_a_model_does_with_care_is_what_the_options_of_its_card_give(
+    workspace: Workspace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    card = (package(workspace, "mixed", tmp_path / "en-de").out / "README.md").read_text()
+    [bleu] = re.findall(r"with care.*, all settled, read both ways, beta [\d.]+ \| ([\d.]+) \|", card)
+    [asked] = re.findall(r"With care, which takes longer: `disco translate (.*)`", card)
+    data = workspace.dataset("raw")
+    files = ["--source", data / "test.source.txt", "--references", data / "test.references.tsv"]
+    given = ["--model", tmp_path / "en-de", *files, "--iterations", 2, "--length-beam", 2, "--json"]
+    assert main(["evaluate", *map(str, given), *asked.split()]) == 0
+    assert f"{json.loads(capsys.readouterr().out)['bleu']:.2f}" == bleu
 
 
 def test_weights_are_stored_in_half_precision_and_the_data_attributed(
