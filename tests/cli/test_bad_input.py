@@ -62,8 +62,8 @@ def test_unknown_verb_lists_the_verbs(refused: Disco) -> None:
 CHOICES = [
     (("translate", "x", "--strategy", "beem"), "easy-first, mask-predict"),
     (("translate", "x", "--strategy", "beam"), "does not fit a model of kind disco"),
-    (("translate", "x", "--strategy", "easy-first+easy-first"), "only orders of disco models go side by side"),
-    (("translate", "x", "--strategy", "easy-first+beam"), "only orders of disco models go side by side"),
+    (("translate", "x", "--strategy", "easy-first+easy-first"), "only orders of disco models go side"),
+    (("translate", "x", "--strategy", "easy-first+beam"), "only orders of disco models go side"),
     (("translate", "x", "--device", "tpu"), "cpu, cuda, mps"),
     (("translate", "x", "--device", "cpu:x"), "cpu, cuda, mps"),
     (("translate", "x", "--long", "cut"), "'split', 'refuse'"),
