@@ -21,6 +21,8 @@ from disco_mt.models.disco import DisCo
 
 JOINT = "+"
 """Between the names of orders that go side by side."""
+THREE_ORDERS = JOINT.join(("easy-first", "left-to-right", "right-to-left"))
+"""What gives a reader the most to choose from, as far as was tried (docs/results.md)."""
 
 
 def _along(candidates: Candidates, direction: int) -> Tensor:

@@ -28,8 +28,8 @@ class DecodingOptions:
     """How to decode. What does not concern a strategy is not read by it."""
 
     strategy: str = ""
-    """Inference algorithm; empty: the model's own, or else the default of its kind. Several orders of
-    refinement, joined with +, go side by side (easy-first+left-to-right): more candidates, for rescoring."""
+    """Inference algorithm; empty: the default of the model's kind. Several orders of refinement, joined
+    with +, go side by side (easy-first+left-to-right): more candidates, for rescoring."""
     iterations: int = 10
     """T: the most passes of easy-first, the number of passes of mask-predict."""
     length_beam: int = 5

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from disco_mt.decoding.other_orders import THREE_ORDERS
 from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.experiments import systems
 from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
@@ -25,9 +26,8 @@ PLAIN, RESCORED, READ = (
 )
 SETTLED = "mixture: easy-first until all candidates settle, self-rescored"
 BOTH_WAYS = f"{SETTLED}, both ways"
-ORDERS = "mixture: three orders until all settle, self-rescored, both ways"
-HASTY = "mixture: three orders, 3 passes, self-rescored, both ways"
-THREE = "easy-first+left-to-right+right-to-left"
+ORDERS = "mixture: three orders, self-rescored, both ways"
+ORDERS_SETTLED = "mixture: three orders until all candidates settle, self-rescored, both ways"
 PENALISED = "mixture: easy-first, length penalty"
 DISCO, TEACHER, TEACHER_GREEDY = "DisCo: easy-first", "AT teacher, beam 5", "AT teacher, greedy"
 BY_TEACHER = "mixture: easy-first, rescored by the AT teacher"
@@ -56,15 +56,15 @@ def _decodings(lab: Lab) -> dict[str, Decoding]:
     read = DecodingOptions(strategy="autoregressive")
     settled = replace(systems.EASY_FIRST, settle="all")
     both_ways = replace(settled, read="both-ways")
-    orders = replace(both_ways, strategy=THREE)
-    hasty = replace(orders, iterations=3)
+    orders_settled = replace(both_ways, strategy=THREE_ORDERS)
+    orders = replace(orders_settled, settle="winner")
     return {
         PLAIN: Decoding(mixture, systems.EASY_FIRST),
         RESCORED: lab.tuned(Decoding(mixture, systems.EASY_FIRST, rescore_with="self"), "length_weight"),
         SETTLED: lab.tuned(Decoding(mixture, settled, rescore_with="self"), "length_weight"),
         BOTH_WAYS: lab.tuned(Decoding(mixture, both_ways, rescore_with="self"), "length_weight"),
         ORDERS: lab.tuned(Decoding(mixture, orders, rescore_with="self"), "length_weight"),
-        HASTY: lab.tuned(Decoding(mixture, hasty, rescore_with="self"), "length_weight"),
+        ORDERS_SETTLED: lab.tuned(Decoding(mixture, orders_settled, rescore_with="self"), "length_weight"),
         BY_TEACHER: Decoding(mixture, systems.EASY_FIRST, rescore_with=teacher),
         READ: lab.tuned(Decoding(mixture, read), "length_weight"),
         PENALISED: lab.tuned(Decoding(mixture, systems.EASY_FIRST), "length_penalty"),
@@ -114,7 +114,9 @@ def _verdicts(lab: Lab, found: dict[str, Hypotheses]) -> tuple[Verdict, ...]:
         ),
         judge.better("It is better to read them both ways", texts[BOTH_WAYS], texts[SETTLED]),
         judge.better(
-            "Three orders have better candidates than easy-first alone", texts[ORDERS], texts[BOTH_WAYS]
+            "Three orders have better candidates than easy-first alone",
+            texts[ORDERS_SETTLED],
+            texts[BOTH_WAYS],
         ),
         judge.better("Reading left to right is better than easy-first", texts[READ], texts[PLAIN]),
         judge.comparable(
@@ -129,7 +131,7 @@ def _verdicts(lab: Lab, found: dict[str, Hypotheses]) -> tuple[Verdict, ...]:
                 texts[TEACHER],
                 NEAR,
             )
-            for label in (RESCORED, HASTY, ORDERS)
+            for label in (RESCORED, ORDERS, ORDERS_SETTLED)
         ),
         judge.better(
             "The AT teacher (beam 5) is ahead of the self-rescored model", texts[TEACHER], texts[RESCORED]

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from disco_mt.data.dataset import Dataset, Split
+from disco_mt.decoding.other_orders import THREE_ORDERS
 from disco_mt.decoding.strategies import DecodingOptions, strategy_for
 from disco_mt.engine.choice import make_engine
 from disco_mt.errors import UserError
@@ -34,7 +35,6 @@ from disco_mt.text.pair import TextPair
 from disco_mt.translator import Own, Translator
 
 NOTICE = "NOTICE"
-ORDERS = "easy-first+left-to-right+right-to-left"  # side by side
 WITH_CARE = "this model with care, ranking candidates of several orders"
 ATTRIBUTION = {
     "tatoeba": "It was trained on sentences of the Tatoeba project (https://tatoeba.org) and their "
@@ -189,7 +189,7 @@ def _with_care(workspace: Workspace, system: str, plain: Translator, quiet: bool
     if (reading := _reading(workspace, system, plain)) is None:
         return {}
     careful = replace(
-        workspace.suite.system(system).evaluate, strategy=ORDERS, settle="all", read="both-ways"
+        workspace.suite.system(system).evaluate, strategy=THREE_ORDERS, settle="all", read="both-ways"
     )
     way = _tuned(workspace, system, reading, "length_weight", quiet, careful)
     return {WITH_CARE: _test(workspace, way)}
