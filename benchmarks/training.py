@@ -28,8 +28,8 @@ from disco_mt.models.config import ModelConfig, Stack
 from disco_mt.objectives.build import ObjectiveOptions, build_objective
 from disco_mt.special import NUM_SPECIAL
 from disco_mt.training.gradients import Learner, normalise
-from disco_mt.training.loop import adamw
 from disco_mt.training.memory import keep_freed_memory
+from disco_mt.training.optimizer import build_optimizer
 from disco_mt.training.options import TrainingOptions
 from disco_mt.training.updates import Plan, Position, Update
 
@@ -119,7 +119,7 @@ class Trainer:
         self.config = replace(size.model, kind=kind)  # type: ignore[arg-type]
         self.options = TrainingOptions(batch_tokens=size.tokens, max_tokens=size.tokens)
         self.model = build_model(self.config).train()
-        self.optimizer = adamw(self.model, self.options)
+        self.optimizer = build_optimizer(self.model, self.options)
         self.learner = Learner(self.model, build_objective(kind, ObjectiveOptions()), precision)
         split = corpus(self.config.target_vocabulary, size.words)
         self.plan = Plan(split, size.tokens, size.tokens, seed=1)

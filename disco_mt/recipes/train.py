@@ -21,8 +21,9 @@ from disco_mt.training.processes import own_device, together
 from disco_mt.training.session import TrainingResult
 from disco_mt.translator import check_device, find_model
 
-# What can change during a model's life.
-_CHANGEABLE = ("dropout", "attention_dropout", "activation_dropout", "attention_init")
+# What can change during a model's life. A student may begin as its teacher: kinds differ in who sees whom,
+# and in their weights only by the length predictor.
+_CHANGEABLE = ("kind", "contextless", "dropout", "attention_dropout", "activation_dropout", "attention_init")
 
 
 def train_recipe(
@@ -61,7 +62,10 @@ def train_recipe(
 
 
 def _take_weights(model: TranslationModel, start: str, data: Path) -> dict[str, Any]:
-    """Give a model the weights of another, of the same vocabulary and sizes; says which they were."""
+    """Give a model the weights of another, of the same vocabulary and sizes; says which they were.
+
+    What the other has not, the length predictor of an autoregressive model, stays random.
+    """
     directory = read_config(find_model(start))
     text = read_description(data, "dataset.json", "a dataset directory (made by `disco prepare`)")["text"]
     check_fits(directory, "model to start from", data, text)
@@ -74,7 +78,8 @@ def _take_weights(model: TranslationModel, start: str, data: Path) -> dict[str, 
             f"the model to start from, {directory.path}, is another one: {'; '.join(different)}. Change the "
             "recipe, or start from random weights"
         )
-    load_tensors(model, weights(load_weights(directory)), directory.path / WEIGHTS)
+    own, found = weights(model), weights(load_weights(directory))
+    load_tensors(model, {name: found.get(name, own[name]) for name in own}, directory.path / WEIGHTS)
     return {"start": {"model": start, "weights_sha256": sha256(directory.path / WEIGHTS)}}
 
 

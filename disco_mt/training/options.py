@@ -15,6 +15,7 @@ MAY_CHANGE = frozenset(
 )
 
 Precision = Literal["fp32", "bf16", "fp16"]
+OptimizerName = Literal["adamw", "muon"]
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,11 @@ class TrainingOptions:
     cooldown_steps: int = 0
     """The last updates before max_steps, over which the rate also falls to 0 in a straight line; 0 = none, as
     in the paper."""
+    optimizer: OptimizerName = "adamw"
+    """adamw, the paper's, or muon: orthogonal steps for the matrices of the layers (training/muon.py), from
+    which a run of a few thousand updates gains."""
     weight_decay: float = 0.01
-    """Decoupled from the gradient (AdamW), on all parameters."""
+    """Decoupled from the gradient, on all parameters."""
     adam_beta1: float = 0.9
     adam_beta2: float = 0.999
     adam_epsilon: float = 1e-6
@@ -63,6 +67,7 @@ class TrainingOptions:
 
     def __post_init__(self) -> None:
         one_of("training.precision", self.precision, get_args(Precision))
+        one_of("training.optimizer", self.optimizer, get_args(OptimizerName))
         for name in ("max_tokens", "max_steps", "warmup_steps", "keep_best", "save_every", "log_every"):
             at_least(f"training.{name}", getattr(self, name), 1)
         for name in ("seed", "max_epochs", "cooldown_steps", "weight_decay", "dev_every", "patience"):

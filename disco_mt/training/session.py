@@ -55,7 +55,7 @@ class Session:
     options: TrainingOptions
     recipe: dict[str, Any]
     settings: dict[str, Any]
-    optimizer: torch.optim.AdamW
+    optimizer: torch.optim.Optimizer
     plan: Plan
     state: State
     shown: Quiet
@@ -142,7 +142,8 @@ class Session:
         self.learner.scaler.unscale_(self.optimizer)
         norm = normalise(self.model.parameters(), sums.words, options.clip_norm)
         if math.isfinite(norm):
-            self.optimizer.param_groups[0]["lr"] = self._rate()
+            for group in self.optimizer.param_groups:
+                group["lr"] = self._rate()
             self.optimizer.step()
             state.skipped_in_a_row = 0
             state.window.add(sums.losses, sums.words, norm)

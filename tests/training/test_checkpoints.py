@@ -17,7 +17,7 @@ from tiny_run import OPTIONS, go, last, same, story
 from disco_mt.errors import UserError
 from disco_mt.training import checkpoints
 from disco_mt.training.dev import DevScore, Scored
-from disco_mt.training.loop import adamw
+from disco_mt.training.optimizer import build_optimizer
 from disco_mt.training.state import State, Window
 from disco_mt.training.updates import Position
 
@@ -28,7 +28,7 @@ def names(folder: Path) -> list[str]:
 
 def write(run: Path, step: int) -> None:
     model = tiny_run.model(seed=step)
-    checkpoints.save(run, model, adamw(model, OPTIONS), State(step=step), {})
+    checkpoints.save(run, model, build_optimizer(model, OPTIONS), State(step=step), {})
 
 
 def test_state_comes_back_from_json() -> None:
