@@ -78,6 +78,6 @@ def _one(
     lab: Lab, options: Options, name: str, role: systems.Role, decoding: DecodingOptions, size: Size
 ) -> Hypotheses:
     recipe = lab.suite.system(lab.system(role)).recipe
-    training = for_updates(size.change(recipe.training), options.updates)
+    training = for_updates(size.change(recipe.training), options.updates, lab.suite.average)
     system = train_variant(lab, Variant(name, replace(recipe, training=training), size.data))
     return lab.decode(Decoding(system, decoding), "test")

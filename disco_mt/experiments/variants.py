@@ -1,6 +1,7 @@
 """Models that an experiment trains itself: a suite's system with another batch size or less data.
 
-FOLDER/variants/NAME/HASH/{run,model}: resumable and never made twice, like the stages of a suite.
+FOLDER/variants/HASH/{run,model}: resumable and never made twice, like the stages of a suite. Experiments
+share them: the largest size of each is the same training.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from disco_mt.training.averaging import average
 from disco_mt.training.options import TrainingOptions
 from disco_mt.training.rundir import is_run
 
-DEV_SCORES = 10  # of a run of so few steps that no epoch may end
-
 
 @dataclass(frozen=True)
 class Variant:
@@ -34,7 +33,7 @@ def train_variant(lab: Lab, variant: Variant) -> str:
     """Train and average, unless it has been done; returns the name under which the lab decodes it."""
     data, number = Dataset.open(variant.data).fingerprint, lab.suite.average
     inputs = {"recipe": chosen(variant.recipe), "data": data, "average": number}
-    folder = lab.workspace.folder / "variants" / variant.name / digest(inputs)
+    folder = lab.workspace.folder / "variants" / digest(inputs)
     run, model = folder / "run", folder / "model"
     if not model.exists():
         result = train_recipe(
@@ -47,8 +46,11 @@ def train_variant(lab: Lab, variant: Variant) -> str:
     return variant.name
 
 
-def for_updates(options: TrainingOptions, steps: int) -> TrainingOptions:
-    """So many updates, however many epochs they are, with warm-up, cooldown and dev scores to match."""
+def for_updates(options: TrainingOptions, steps: int, average: int) -> TrainingOptions:
+    """So many updates, however many epochs they are, with warm-up, cooldown and dev scores to match.
+
+    average: checkpoints that make a model, half of those that are scored.
+    """
     return replace(
         options,
         max_steps=steps,
@@ -56,7 +58,7 @@ def for_updates(options: TrainingOptions, steps: int) -> TrainingOptions:
         patience=0,
         warmup_steps=min(options.warmup_steps, max(1, steps // 4)),
         cooldown_steps=options.cooldown_steps * steps // options.max_steps,
-        dev_every=max(1, steps // DEV_SCORES),
+        dev_every=max(1, steps // (2 * average)),
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -164,6 +166,17 @@ def test_compared_are_models_of_one_size():
     assert "teacher" in load("main").needs(suite)
     assert "teacher" in load("two-readers").needs(suite)
     assert "teacher" not in load("distillation").needs(suite)
+    assert "at-distilled" in load("distillation").needs(suite)
+    without = replace(suite, systems={k: v for k, v in suite.systems.items() if k != "at-distilled"})
+    assert "at-raw" not in load("distillation").needs(without)
+
+
+def test_distillation_without_a_distilled_at(workspace: Workspace):
+    suite = workspace.suite
+    smaller = replace(suite, systems={k: v for k, v in suite.systems.items() if not systems.AT.fits(v)})
+    report = load("distillation").run(Lab(Workspace(smaller, workspace.folder), 20), Options(samples=20), "")
+    assert [row[0].split()[0] for row in report.tables[0].rows] == ["CMLM", "CMLM", "DisCo", "DisCo", "DisCo"]
+    assert not any("AT" in verdict.claim for verdict in report.verdicts)
 
 
 def test_paper_scale_names_what_is_missing(capsys, monkeypatch, tmp_path: Path):
@@ -208,9 +221,17 @@ def test_measured_times_are_kept(workspace: Workspace, tmp_path: Path):
 
 
 def test_variants_are_trained_once(workspace: Workspace, tmp_path: Path):
+    def trained() -> dict[str, int]:
+        runs = (workspace.folder / "variants").glob("*/model/model.safetensors")
+        return {path.parts[-3]: path.stat().st_mtime_ns for path in runs}
+
+    for path in (workspace.folder / "variants").glob("*"):
+        shutil.rmtree(path)
     experiment(workspace, "data-size", "--out", tmp_path / "one", *SHORT)
-    made = {path: path.stat().st_mtime_ns for path in (workspace.folder / "variants").rglob("*.safetensors")}
-    assert len({path.parts[-4] for path in made}) >= 6
+    made = trained()
+    assert len(made) == 6  # two models at three sizes
     experiment(workspace, "data-size", "--out", tmp_path / "two", *SHORT)
-    again = {path: path.stat().st_mtime_ns for path in (workspace.folder / "variants").rglob("*.safetensors")}
-    assert again == made
+    assert trained() == made
+    experiment(workspace, "batch-size", "--out", tmp_path / "three", *SHORT)
+    assert len(trained()) == 12  # at four sizes, of which the largest is there
+    assert trained().items() >= made.items()

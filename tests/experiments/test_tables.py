@@ -102,11 +102,12 @@ def test_variants_of_training():
     small = with_batch(options, 256)
     assert (small.batch_tokens, small.max_tokens) == (256, 256)
     assert with_batch(options, 4096).max_tokens == 1024
-    short = for_updates(options, 100)
+    short = for_updates(options, 100, average=5)
     assert (short.max_steps, short.max_epochs, short.patience, short.warmup_steps) == (100, 0, 0, 25)
-    assert for_updates(options, 20_000).warmup_steps == 500
+    assert (short.dev_every, for_updates(options, 5, average=5).dev_every) == (10, 1)
+    assert for_updates(options, 20_000, average=5).warmup_steps == 500
     cooling = replace(options, max_steps=7000, cooldown_steps=4500)
-    assert [for_updates(cooling, steps).cooldown_steps for steps in (700, 14_000)] == [450, 9000]
+    assert [for_updates(cooling, steps, 5).cooldown_steps for steps in (700, 14_000)] == [450, 9000]
     assert short.cooldown_steps == 0
     assert (Options().updates, Options(scale="paper").updates, Options(steps=7).updates) == (
         20_000,
