@@ -18,7 +18,7 @@ from torch import Tensor
 
 from disco_mt.decoding.pins import Neighbours, Pinned
 from disco_mt.decoding.placement import beam_for
-from disco_mt.decoding.rescoring import Reader, Reads, check_same_vocabulary, read_candidates, rescore
+from disco_mt.decoding.rescoring import Reader, Reads, check_same_vocabulary, pick, read_candidates, rescore
 from disco_mt.decoding.strategies import DecodingOptions, Read, Settle, check_pinnable, decode, strategy_for
 from disco_mt.decoding.translation import Hypothesis, OnPass, Translation
 from disco_mt.engine.choice import Engine, make_engine
@@ -238,12 +238,16 @@ class Translator:
         """The sentences at these places, through the engine."""
         assert self.engine is not None
         found: dict[int, Hypothesis[int]] = {}
-        for number, hypothesis in self.engine.decode([sentences[i] for i in places], options, batch_tokens):
-            found[places[number]] = hypothesis
+        reader = self._reader(options)
+        given = [sentences[i] for i in places], options, batch_tokens, reader is self.model
+        for number, hypothesis in self.engine.decode(*given):
+            read = hypothesis.readings
+            found[places[number]] = pick([hypothesis], [read], options.weight)[0] if read else hypothesis
             if progress is not None:
                 progress(1)
-        if (reader := self._reader(options)) is not None:
-            for batch in _batches(sentences, places, batch_tokens):
+        if reader is not None:
+            unread = [i for i in places if not found[i].readings]
+            for batch in _batches(sentences, unread, batch_tokens):
                 source, made = self._tensor([sentences[i] for i in batch]), [found[i] for i in batch]
                 made = rescore(reader, source, made, options.weight, options.both_ways, self.reads)
                 found |= dict(zip(batch, made, strict=True))

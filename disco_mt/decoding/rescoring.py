@@ -7,8 +7,8 @@ that is tuned on dev. And it can read in any order: both ways, it hears what goe
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import exp
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from disco_mt import context
+from disco_mt.decoding.reading import Reading
 from disco_mt.decoding.translation import Hypothesis
 from disco_mt.errors import UserError
 from disco_mt.models.autoregressive import Autoregressive
@@ -25,25 +26,10 @@ from disco_mt.special import EOS, PAD
 
 Reader = Autoregressive | DisCo
 """The models that can score a whole sentence from left to right in one pass (a CMLM cannot)."""
+Way = Callable[[Tensor, Tensor], Tensor]
+"""(words, eos) -> who sees whom."""
 Candidates = list[list[tuple[int, ...]]]
 """The candidates of each sentence: words without EOS."""
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What a reader thinks of one candidate; it does not hang on the weight of the length."""
-
-    words: tuple[float, ...]  # log P(Y_n | Y_<n, X), or its mean with log P(Y_n | Y_>n, X)
-    end: float  # log P(EOS | Y, X) of an autoregressive model, log P(N | X) of a DisCo model
-    ends: bool  # does the reader predict EOS?
-
-    def score(self, length_weight: float) -> float:
-        """Mean log probability: over words and EOS, or (words + length_weight * log P(N | X)) / N."""
-        if self.ends:
-            return (sum(self.words) + self.end) / (len(self.words) + 1)
-        if not self.words:
-            return float("-inf")  # no DisCo model makes an empty sentence
-        return (sum(self.words) + length_weight * self.end) / len(self.words)
 
 
 def score_candidates(
@@ -55,7 +41,7 @@ def score_candidates(
 
 
 def pick(
-    hypotheses: list[Hypothesis[int]], readings: list[list[Reading]], length_weight: float
+    hypotheses: Sequence[Hypothesis[int]], readings: Sequence[Sequence[Reading]], length_weight: float
 ) -> list[Hypothesis[int]]:
     """The best candidate of each sentence, with the reader's probabilities and one step more.
 
@@ -66,7 +52,7 @@ def pick(
     ]
 
 
-def _best(hypothesis: Hypothesis[int], readings: list[Reading], length_weight: float) -> Hypothesis[int]:
+def _best(hypothesis: Hypothesis[int], readings: Sequence[Reading], length_weight: float) -> Hypothesis[int]:
     scores = [reading.score(length_weight) for reading in readings]
     score = max(scores)
     k = scores.index(score)
@@ -140,12 +126,17 @@ def _read(model: Reader, target: Tensor, encoded: Encoded, both_ways: bool) -> t
         return _placed(model.word_log_probs(hidden[words], target[words]), words), ends
     assert encoded.length_log_probs is not None
     ends = encoded.length_log_probs.gather(1, words.sum(dim=1, keepdim=True) + 1)[:, 0]  # class N + 1
-    ways = [context.left_to_right, context.right_to_left][: 1 + both_ways]
+    ways = reading_ways(both_ways)
     visible = torch.cat([way(words, eos) for way in ways])
     rows = torch.arange(len(target), device=target.device).repeat(len(ways))
     hidden = model.decode(target[rows], visible, encoded.rows(rows))[words[rows]]
     log_probs = model.word_log_probs(hidden, target[words].repeat(len(ways)))
     return _placed(log_probs.view(len(ways), -1).mean(dim=0), words), ends
+
+
+def reading_ways(both_ways: bool) -> Sequence[Way]:
+    """The orders in which a DisCo model reads."""
+    return [context.left_to_right, context.right_to_left][: 1 + both_ways]
 
 
 def _placed(log_probs: Tensor, words: Tensor) -> Tensor:

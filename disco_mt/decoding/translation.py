@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from disco_mt.decoding.reading import Reading
+
 Token = TypeVar("Token", int, str)  # ids inside the decoders, strings once translator.py has named them
 
 
@@ -65,6 +67,8 @@ class Hypothesis(Generic[Token]):
     """True where a word was given (its probability is 1); empty where none was."""
     candidate_pins: tuple[tuple[bool, ...], ...] = field(default=(), kw_only=True)
     """`pinned` of every length candidate."""
+    readings: tuple[Reading, ...] = field(default=(), kw_only=True)
+    """What the model thinks of every length candidate, where it has read them as it went (engine/)."""
 
 
 @dataclass(frozen=True)

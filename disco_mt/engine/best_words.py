@@ -52,6 +52,16 @@ def best_among(hidden: Tensor, table: Tensor, entries: Tensor) -> BestWords:
     return BestWords(entries[places], best - logits.logsumexp(dim=1))
 
 
+def given_words(hidden: Tensor, table: Tensor, ids: Tensor) -> Tensor:
+    """log P of one word a row, softmax over all entries. table: (vocabulary, width); ids: (rows,)."""
+    parts = zip(torch.split(hidden, _ROWS), torch.split(ids, _ROWS), strict=True)
+    return torch.cat([_given(rows @ table.T, wanted) for rows, wanted in parts])
+
+
+def _given(logits: Tensor, ids: Tensor) -> Tensor:
+    return logits.gather(1, ids[:, None])[:, 0] - logits.logsumexp(dim=1)
+
+
 class Blocks:
     """How a vocabulary is cut for a runtime that keeps no logits: into blocks, and these into small parts.
 

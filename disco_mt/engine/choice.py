@@ -11,6 +11,7 @@ from typing import Protocol
 import torch
 
 from disco_mt.decoding.other_orders import JOINT
+from disco_mt.decoding.rescoring import reading_ways
 from disco_mt.decoding.strategies import DecodingOptions, strategy_for
 from disco_mt.decoding.translation import Hypothesis
 from disco_mt.engine import native
@@ -49,9 +50,12 @@ class Engine(Protocol):
         ...
 
     def decode(
-        self, sentences: Sequence[list[int]], options: DecodingOptions, batch_tokens: int
+        self, sentences: Sequence[list[int]], options: DecodingOptions, batch_tokens: int, read: bool = False
     ) -> Iterator[tuple[int, Hypothesis[int]]]:
-        """(place, hypothesis) of each sentence, as they are finished."""
+        """(place, hypothesis) of each sentence, as they are finished.
+
+        read: the model should read its candidates, if the engine can; hypotheses then have `readings`.
+        """
         ...
 
 
@@ -136,12 +140,13 @@ class Incremental:
         return set(strategy_for("disco", options.strategy).split(JOINT)) <= set(ORDERS)
 
     def decode(
-        self, sentences: Sequence[list[int]], options: DecodingOptions, batch_tokens: int
+        self, sentences: Sequence[list[int]], options: DecodingOptions, batch_tokens: int, read: bool = False
     ) -> Iterator[tuple[int, Hypothesis[int]]]:
         """See Engine."""
         strategy = strategy_for("disco", options.strategy)
         passes = strategy, options.iterations, options.length_beam, batch_tokens
-        ending = None, options.alpha, options.settle_all
+        reading = reading_ways(options.both_ways) if read and self.engine.pruning.exact else ()
+        ending = None, options.alpha, options.settle_all, reading
         for found in self.engine.decode(sentences, *passes, *ending):
             yield found.place, found.hypothesis
 
@@ -211,9 +216,9 @@ class ByCTranslate2:
         return True
 
     def decode(
-        self, sentences: Sequence[list[int]], options: DecodingOptions, batch_tokens: int
+        self, sentences: Sequence[list[int]], options: DecodingOptions, batch_tokens: int, read: bool = False
     ) -> Iterator[tuple[int, Hypothesis[int]]]:
-        """See Engine. Batches are CTranslate2's own."""
+        """See Engine. Batches are CTranslate2's own; it reads nothing."""
         greedy = strategy_for("autoregressive", options.strategy) == "greedy"
         beam = 1 if greedy else options.beam
         step = max(1, batch_tokens // max((len(ids) + 1 for ids in sentences), default=1))

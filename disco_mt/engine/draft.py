@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from disco_mt.engine.runtime import Source
+from disco_mt.engine.runtime import Rows, Source
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,11 @@ class Draft:
         number = self.lengths.to(self.log_probs.dtype)
         scores = (self.log_probs * self.words).sum(dim=2) / number**self.length_penalty
         return scores.masked_fill_(~self.alive, -torch.inf)
+
+    def rows_at(self, chosen: tuple[Tensor, ...]) -> Rows:
+        """Some positions, by their sentences, candidates and places."""
+        sentences, candidates, places = chosen
+        return Rows(places, sentences * self.beam + candidates, sentences)
 
     def anchors(self) -> Tensor:
         """Keys and values of each candidate's EOS. (2 * layers, S * K, width)."""

@@ -16,10 +16,12 @@ from torch import Tensor
 
 from disco_mt import context
 from disco_mt.decoding.other_orders import JOINT
+from disco_mt.decoding.rescoring import Way
 from disco_mt.decoding.translation import Hypothesis
 from disco_mt.engine.draft import Draft
 from disco_mt.engine.pruning import Pruning
-from disco_mt.engine.runtime import Rows, Runtime, Source
+from disco_mt.engine.reading import read
+from disco_mt.engine.runtime import Runtime, Source
 from disco_mt.engine.schedule import Exact, Schedule
 from disco_mt.engine.shortlist import Shortlist
 from disco_mt.special import EOS, MASK, PAD
@@ -87,15 +89,18 @@ class IncrementalEngine:
         schedule: Schedule | None = None,
         length_penalty: float = 1.0,
         settle_all: bool = False,
+        reading: Sequence[Way] = (),
     ) -> Iterator[Finished]:
         """Sentences as source ids without EOS; results come as they are finished.
 
         About `batch_tokens` padded source tokens are in flight; a sentence that is finished makes room for
         the next. 1: one sentence at a time.
+        reading: the ways in which the model then reads all candidates (rescoring.py), for which it has keys
+        and source at hand; none with pruning, which lets keys get out of date.
         """
         orders = tuple(ORDERS[name] for name in strategy.split(JOINT))
         options = orders, iterations, length_beam, length_penalty, settle_all, schedule or Exact()
-        run = _Run(self.runtime, *options, self.pruning, self.shortlist)
+        run = _Run(self.runtime, *options, self.pruning, self.shortlist, tuple(reading))
         queue = Queue(sentences, 1 if self.shortlist else batch_tokens)
         draft: Draft | None = None
         while draft is not None or queue:
@@ -149,6 +154,7 @@ class _Run:
     schedule: Schedule
     pruning: Pruning
     shortlist: Shortlist | None
+    reading: tuple[Way, ...]
 
     def begin(self, places: list[int], sentences: list[Sequence[int]]) -> Draft:
         """Encode, choose lengths, first pass."""
@@ -158,7 +164,7 @@ class _Run:
         draft = replace(self._blank(places, lengths, source), entries=entries)
         self._put_keys(draft, draft.eos)
         chosen = draft.words.nonzero(as_tuple=True)
-        hidden = self.runtime.first_pass(_rows(chosen, draft), draft.anchors(), source)
+        hidden = self.runtime.first_pass(draft.rows_at(chosen), draft.anchors(), source)
         best = self.runtime.best_words(hidden, entries)
         draft.tokens[chosen], draft.log_probs[chosen] = best.ids, best.log_probs
         flat = [each.flatten(0, 1) for each in (draft.log_probs, draft.words, draft.eos)]
@@ -194,7 +200,7 @@ class _Run:
         chosen = stale.nonzero(as_tuple=True)
         tokens, log_probs = draft.tokens.clone(), draft.log_probs.clone()
         if len(chosen[0]):
-            rows, visible = _rows(chosen, draft), draft.visible[chosen]
+            rows, visible = draft.rows_at(chosen), draft.visible[chosen]
             hidden = self.runtime.later_pass(rows, visible, draft.keys, draft.source)
             best = self.runtime.best_words(hidden, draft.entries)
             tokens[chosen], log_probs[chosen] = best.ids, best.log_probs
@@ -213,7 +219,8 @@ class _Run:
     def _put_keys(self, draft: Draft, where: Tensor) -> None:
         """Keys and values of the tokens there. where: (S, K, tgt) bool."""
         candidates, places = where.flatten(0, 1).nonzero(as_tuple=True)
-        self.runtime.put_keys(draft.tokens[where], candidates, places, draft.keys)
+        if len(places):
+            self.runtime.put_keys(draft.tokens[where], candidates, places, draft.keys)
 
     def leave(self, draft: Draft) -> tuple[Draft | None, list[Finished]]:
         """Part the sentences that are finished from the others."""
@@ -222,15 +229,21 @@ class _Run:
         same = ~draft.changed.any(dim=-1)
         unchanged = same.all(dim=1) if self.settle_all else same.gather(1, winners[:, None])[:, 0]
         done = self.schedule.settled(draft.steps, unchanged) | (draft.steps >= self.iterations)
-        finished = [_finished(draft, s, scores, winners) for s in done.nonzero()[:, 0].tolist()]
-        if not finished:
+        if not done.any():
             return draft, []
+        finished = [_finished(draft, s, scores, winners) for s in done.nonzero()[:, 0].tolist()]
+        if self.reading:
+            finished = self._read(draft if done.all() else draft.keep(done), finished)
         return (None if done.all() else draft.keep(~done)), finished
 
-
-def _rows(chosen: tuple[Tensor, ...], draft: Draft) -> Rows:
-    sentences, candidates, places = chosen
-    return Rows(places, sentences * draft.beam + candidates, sentences)
+    def _read(self, draft: Draft, finished: list[Finished]) -> list[Finished]:
+        """Add what the model thinks of all candidates. draft: of the finished sentences alone."""
+        self._put_keys(draft, draft.changed)
+        readings = read(self.runtime, draft, [each.hypothesis.candidates for each in finished], self.reading)
+        return [
+            replace(each, hypothesis=replace(each.hypothesis, readings=its))
+            for each, its in zip(finished, readings, strict=True)
+        ]
 
 
 def _finished(draft: Draft, s: int, scores: Tensor, winners: Tensor) -> Finished:

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from disco_mt.engine.best_words import best_among
+from disco_mt.engine.best_words import best_among, given_words
 from disco_mt.engine.native import (
     LANES,
     CAttention,
@@ -177,6 +177,10 @@ class NativeRuntime:
                 *(byref(cross), byref(_source(rows, source, number)), byref(feed_forward)),
             )
         return _last(h, self.decoder_norm)
+
+    def word_log_probs(self, hidden: Tensor, ids: Tensor) -> Tensor:
+        """See Runtime."""
+        return given_words(hidden, self.table, ids)
 
     def best_words(
         self, hidden: Tensor, entries: Tensor | None, together: Callable[..., list[Any]] = one_after_another

@@ -10,7 +10,7 @@ import onnxruntime
 import torch
 from torch import Tensor
 
-from disco_mt.engine.best_words import Blocks, best_among
+from disco_mt.engine.best_words import Blocks, best_among, given_words
 from disco_mt.engine.groups import Groups
 from disco_mt.engine.onnx_encoder import encoder_graph
 from disco_mt.engine.onnx_graph import LOW, Graph
@@ -86,6 +86,10 @@ class OnnxRuntime:
             f"{prefix}back": same if groups.places is None else groups.places,
             f"{prefix}shape": torch.tensor([groups.number, groups.widest, self.heads, self.size]),
         }
+
+    def word_log_probs(self, hidden: Tensor, ids: Tensor) -> Tensor:
+        """See Runtime."""
+        return given_words(hidden, self.table, ids)
 
     def best_words(
         self, hidden: Tensor, entries: Tensor | None, together: Callable[..., list[Any]] = one_after_another

@@ -105,3 +105,7 @@ class Runtime(Protocol):
         together: how jobs are done that do not depend on each other.
         """
         ...
+
+    def word_log_probs(self, hidden: Tensor, ids: Tensor) -> Tensor:
+        """log P of given words, (rows,), out of all: a product in float32 whatever the runtime has else."""
+        ...

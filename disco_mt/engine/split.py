@@ -72,6 +72,11 @@ class SplitRuntime:
         """See Runtime."""
         return self.inner.best_words(hidden, entries, self._together)
 
+    def word_log_probs(self, hidden: Tensor, ids: Tensor) -> Tensor:
+        """See Runtime."""
+        parts = self._each(len(ids), lambda part: self.inner.word_log_probs(hidden[part], ids[part]))
+        return torch.cat(parts)
+
     def _each(self, number: int, do: Callable[[slice], T], fewest: int = _FEWEST) -> list[T]:
         """Do it with equal parts of so many rows, at the same time."""
         parts = max(1, min(self.threads, number // fewest))

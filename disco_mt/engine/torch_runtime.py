@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from disco_mt.engine.best_words import OutputTable, best_among
+from disco_mt.engine.best_words import OutputTable, best_among, given_words
 from disco_mt.engine.groups import Groups
 from disco_mt.engine.packed import AttentionWeights, FeedForwardWeights, Linear, Norm, pack
 from disco_mt.engine.runtime import Rows, Source, one_after_another
@@ -87,6 +87,10 @@ class TorchRuntime:
             h = self._cross(h, layer.cross, source.keys[pair], cross, cross_mask)
             h = self._feed_forward(h, layer.feed_forward)
         return _last(h, self.weights.decoder_norm)
+
+    def word_log_probs(self, hidden: Tensor, ids: Tensor) -> Tensor:
+        """See Runtime."""
+        return given_words(hidden, self.table, ids)
 
     def best_words(
         self, hidden: Tensor, entries: Tensor | None, together: Callable[..., list[Any]] = one_after_another

@@ -11,7 +11,8 @@ from typing import Literal
 
 from torch import Tensor
 
-from disco_mt.decoding.rescoring import Candidates, Reader, Reading, Reads, read_candidates
+from disco_mt.decoding.reading import Reading
+from disco_mt.decoding.rescoring import Candidates, Reader, Reads, read_candidates
 from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.decoding.translation import Hypothesis
 from disco_mt.engine.choice import Engine
@@ -54,10 +55,10 @@ class _Remembering:
         return options.strategy != "autoregressive" and self._engine.fits(options)
 
     def decode(
-        self, sentences: Sequence[list[int]], options: DecodingOptions, batch_tokens: int
+        self, sentences: Sequence[list[int]], options: DecodingOptions, batch_tokens: int, read: bool = False
     ) -> Iterator[tuple[int, Hypothesis[int]]]:
         """The same sentences every time."""
-        self._found = self._found or [*self._engine.decode(sentences, options, batch_tokens)]
+        self._found = self._found or [*self._engine.decode(sentences, options, batch_tokens, read)]
         yield from self._found
 
 

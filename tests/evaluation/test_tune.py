@@ -21,7 +21,7 @@ LINES = EVERYDAY[:8]
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often the engine decodes, and candidates are read."""
+    """How often the engine decodes, and candidates are read apart from it."""
     counted: Counter[str] = Counter()
     decode = IncrementalEngine.decode
 
@@ -39,13 +39,17 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 @pytest.mark.parametrize(
-    ("reader", "weight", "decoded", "read"),
-    [("self", "length_weight", 1, 1), ("none", "length_penalty", TRIES, 0)],
+    ("reader", "engine", "weight", "decoded", "read"),
+    [
+        ("self", "incremental", "length_weight", 1, 0),  # the engine has read them
+        ("self", "reference", "length_weight", 0, 1),
+        ("none", "incremental", "length_penalty", TRIES, 0),
+    ],
 )
 def test_weights_score_as_if_each_was_decoded_alone(
-    calls: Counter[str], reader: str, weight: Weight, decoded: int, read: int
+    calls: Counter[str], reader: str, engine: str, weight: Weight, decoded: int, read: int
 ) -> None:
-    translator = Translator.from_pretrained(rescore_with=reader)
+    translator = Translator.from_pretrained(rescore_with=reader, engine=engine)
     plain = replace(translator, rescorer=None).translate(LINES, length_penalty=1.0)
     references = [[each.text] for each in plain]
     calls.clear()
