@@ -66,11 +66,12 @@ class Decoding:
             name: read.get(name, getattr(self.options, name)) for name in names
         }
 
-    def slug(self) -> str:
-        """A name for files, such as disco.easy-first.T10.K5."""
+    def slug(self, without: str = "") -> str:
+        """A name for files, such as disco.easy-first.T10.K5; `without` one of the settings."""
         short = {"iterations": "T", "length_beam": "K", "beam": "b", "length_penalty": "alpha"}
         short["length_weight"] = "weight"
-        parts = [f"{short[name]}{value:g}" for name, value in self.settings().items() if name in short]
+        kept = {name: value for name, value in self.settings().items() if name != without}
+        parts = [f"{short[name]}{value:g}" for name, value in kept.items() if name in short]
         rescored = ["settled"] if "settle" in self.settings() else []
         rescored += [f"rescored-{self.rescore_with}"] if self.rescore_with else []
         rescored += ["both-ways"] if "read" in self.settings() else []
@@ -182,8 +183,7 @@ class Lab:
             write_text(path, json.dumps({**description, "scores": found}, indent=1) + "\n")
         scores = [(value, bleu) for value, bleu in json.loads(path.read_text(encoding="utf-8"))["scores"]]
         value = best(scores)
-        name = f"{decoding.system}, {decoding.options.strategy}"
-        self.choices[f"{name}{', rescored' if decoding.rescore_with else ''}: {weight}"] = f"{value:g}"
+        self.choices[f"{decoding.slug(without=weight)}: {weight}"] = f"{value:g}"
         return replace(decoding, options=with_weight(decoding.options, weight, value))
 
     def beam(self, system: str) -> Decoding:

@@ -27,6 +27,7 @@ PLAIN, RESCORED, READ = (
 SETTLED = "mixture: easy-first until all candidates settle, self-rescored"
 BOTH_WAYS = f"{SETTLED}, both ways"
 ORDERS = "mixture: three orders, self-rescored, both ways"
+ORDERS_FEW = "mixture: three orders in at most four passes, self-rescored, both ways"
 ORDERS_SETTLED = "mixture: three orders until all candidates settle, self-rescored, both ways"
 PENALISED = "mixture: easy-first, length penalty"
 DISCO, TEACHER, TEACHER_GREEDY = "DisCo: easy-first", "AT teacher, beam 5", "AT teacher, greedy"
@@ -58,12 +59,14 @@ def _decodings(lab: Lab) -> dict[str, Decoding]:
     both_ways = replace(settled, read="both-ways")
     orders_settled = replace(both_ways, strategy=THREE_ORDERS)
     orders = replace(orders_settled, settle="winner")
+    few = replace(orders, iterations=4)  # with the reading fewer than five steps, or five
     return {
         PLAIN: Decoding(mixture, systems.EASY_FIRST),
         RESCORED: lab.tuned(Decoding(mixture, systems.EASY_FIRST, rescore_with="self"), "length_weight"),
         SETTLED: lab.tuned(Decoding(mixture, settled, rescore_with="self"), "length_weight"),
         BOTH_WAYS: lab.tuned(Decoding(mixture, both_ways, rescore_with="self"), "length_weight"),
         ORDERS: lab.tuned(Decoding(mixture, orders, rescore_with="self"), "length_weight"),
+        ORDERS_FEW: lab.tuned(Decoding(mixture, few, rescore_with="self"), "length_weight"),
         ORDERS_SETTLED: lab.tuned(Decoding(mixture, orders_settled, rescore_with="self"), "length_weight"),
         BY_TEACHER: Decoding(mixture, systems.EASY_FIRST, rescore_with=teacher),
         READ: lab.tuned(Decoding(mixture, read), "length_weight"),
@@ -131,7 +134,7 @@ def _verdicts(lab: Lab, found: dict[str, Hypotheses]) -> tuple[Verdict, ...]:
                 texts[TEACHER],
                 NEAR,
             )
-            for label in (RESCORED, ORDERS, ORDERS_SETTLED)
+            for label in (RESCORED, ORDERS_FEW, ORDERS, ORDERS_SETTLED)
         ),
         judge.better(
             "The AT teacher (beam 5) is ahead of the self-rescored model", texts[TEACHER], texts[RESCORED]

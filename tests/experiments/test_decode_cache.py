@@ -84,4 +84,4 @@ def test_tuned_on_dev_once(lab: Lab, workspace: Workspace, monkeypatch):
     assert lab.tuned(decoding, "length_weight").options.length_weight == 0.4
     assert Lab(workspace).tuned(decoding, "length_weight").options.length_weight == 0.4
     assert tried == [0.0, 0.4, 1.0]
-    assert lab.choices == {"disco-raw, autoregressive: length_weight": "0.4"}
+    assert lab.choices == {"disco-raw.autoregressive.K5: length_weight": "0.4"}

@@ -36,7 +36,7 @@ EXPECTED = {
     "example": (5, ["example.svg"], "resolves repetition"),
     "batch-size": (2, ["batch-size.svg", "batch-size.png"], "more robust to smaller batches"),
     "data-size": (2, ["data-size.svg", "data-size.png"], "as data grows, 12 to 200 pairs"),
-    "two-readers": (12, [], "Self-rescoring improves easy-first"),
+    "two-readers": (13, [], "Self-rescoring improves easy-first"),
     "pins": (6, [], "3 pinned: all are kept"),
 }
 SHORT = ("--samples", "20", "--sentences", "2", "--repeats", "2", "--steps", "2", "--quiet")
