@@ -31,7 +31,10 @@ class Variant:
 
 def train_variant(lab: Lab, variant: Variant) -> str:
     """Train and average, unless it has been done; returns the name under which the lab decodes it."""
-    data, number = Dataset.open(variant.data).fingerprint, lab.suite.average
+    data, number = (
+        Dataset.open(variant.data).fingerprint,
+        averaged(variant.recipe.training, lab.suite.average),
+    )
     inputs = {"recipe": chosen(variant.recipe), "data": data, "average": number}
     folder = lab.workspace.folder / "variants" / digest(inputs)
     run, model = folder / "run", folder / "model"
@@ -46,11 +49,17 @@ def train_variant(lab: Lab, variant: Variant) -> str:
     return variant.name
 
 
+def averaged(options: TrainingOptions, average: int) -> int:
+    """Checkpoints that make a model: after a cooldown the last, else as many as in the suite."""
+    return 1 if options.cooldown_steps else average
+
+
 def for_updates(options: TrainingOptions, steps: int, average: int) -> TrainingOptions:
     """So many updates, however many epochs they are, with warm-up, cooldown and dev scores to match.
 
-    average: checkpoints that make a model, half of those that are scored.
+    average: checkpoints that make a model in the suite. Without a cooldown twice as many are scored.
     """
+    scores = 1 if options.cooldown_steps else 2 * average
     return replace(
         options,
         max_steps=steps,
@@ -58,7 +67,7 @@ def for_updates(options: TrainingOptions, steps: int, average: int) -> TrainingO
         patience=0,
         warmup_steps=min(options.warmup_steps, max(1, steps // 4)),
         cooldown_steps=options.cooldown_steps * steps // options.max_steps,
-        dev_every=max(1, steps // (2 * average)),
+        dev_every=max(1, steps // scores),
     )
 
 

@@ -11,7 +11,7 @@ from disco_mt.experiments.decode import Decoding, Lab
 from disco_mt.experiments.experiment import Options
 from disco_mt.experiments.table import Table, duration, markdown, number, signed
 from disco_mt.experiments.timing import BUSY, measure_times, spread
-from disco_mt.experiments.variants import for_updates, with_batch
+from disco_mt.experiments.variants import averaged, for_updates, with_batch
 from disco_mt.training.options import TrainingOptions
 
 
@@ -109,6 +109,7 @@ def test_variants_of_training():
     cooling = replace(options, max_steps=7000, cooldown_steps=4500)
     assert [for_updates(cooling, steps, 5).cooldown_steps for steps in (700, 14_000)] == [450, 9000]
     assert short.cooldown_steps == 0
+    assert (for_updates(cooling, 700, 5).dev_every, averaged(cooling, 5), averaged(short, 5)) == (700, 1, 5)
     assert (Options().updates, Options(scale="paper").updates, Options(steps=7).updates) == (
         20_000,
         300_000,
