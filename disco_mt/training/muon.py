@@ -74,5 +74,6 @@ def orthogonal(matrices: Tensor) -> Tensor:
     x: Tensor = matrices / (matrices.norm(dim=(1, 2), keepdim=True) + 1e-7)
     for _ in range(_TIMES):
         square = x @ x.mT
-        x = a * x + (b * square + c * square @ square) @ x
+        factor = torch.baddbmm(square, square, square, beta=b, alpha=c)  # b + c x^2, times x^2
+        x = torch.baddbmm(x, factor, x, beta=a)
     return x
