@@ -1,12 +1,13 @@
 """Training speed: target words a second, and the share of the best that the machine's matrix product can do.
 
-    python -m benchmarks.training [--threads 1] [--size desk] [--precision bf16] [--seconds 20] [--profile]
+    python -m benchmarks.training [--threads 1] [--size desk] [--precision bf16] [--optimizer muon] [--seconds 20]
+                                  [--profile]
 
 The share is (floating-point operations of an update's matrix products) / (its time) / (operations a second of
 a large square sgemm on the same threads), of the quickest run of each, measured in turn. Counted are the
 products that the mathematics asks for, forward and backward, attention and padding included; nothing that is
-computed twice, no softmax, LayerNorm, GELU, dropout or Adam, all of which take time. An update is what
-training does: batch, losses, gradients, clipping, AdamW.
+computed twice, no softmax, LayerNorm, GELU, dropout or optimizer, all of which take time. An update is what
+training does: batch, losses, gradients, clipping, the optimizer's step.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import torch
@@ -30,7 +32,7 @@ from disco_mt.special import NUM_SPECIAL
 from disco_mt.training.gradients import Learner, normalise
 from disco_mt.training.memory import keep_freed_memory
 from disco_mt.training.optimizer import build_optimizer
-from disco_mt.training.options import TrainingOptions
+from disco_mt.training.options import OptimizerName, TrainingOptions
 from disco_mt.training.updates import Plan, Position, Update
 
 BATCHES = 3  # different ones, measured in turn
@@ -115,9 +117,10 @@ def sgemm(size: int) -> Callable[[], torch.Tensor]:
 class Trainer:
     """The same updates again and again, as training makes them."""
 
-    def __init__(self, size: Size, kind: str, precision: str) -> None:
+    def __init__(self, size: Size, kind: str, precision: str, optimizer: OptimizerName) -> None:
         self.config = replace(size.model, kind=kind)  # type: ignore[arg-type]
-        self.options = TrainingOptions(batch_tokens=size.tokens, max_tokens=size.tokens)
+        tokens = size.tokens
+        self.options = TrainingOptions(batch_tokens=tokens, max_tokens=tokens, optimizer=optimizer)
         self.model = build_model(self.config).train()
         self.optimizer = build_optimizer(self.model, self.options)
         self.learner = Learner(self.model, build_objective(kind, ObjectiveOptions()), precision)
@@ -156,9 +159,9 @@ class Speed:
         return self.operations / self.best
 
 
-def measure(size: Size, kind: str, precision: str, seconds: float) -> Speed:
+def measure(trainer: Trainer, seconds: float) -> Speed:
     """Updates and square products in turn, for so many seconds."""
-    trainer, square = Trainer(size, kind, precision), sgemm(SQUARE)
+    square = sgemm(SQUARE)
     for update in trainer.updates:
         trainer.run(update)
     quickest, quickest_square = [float("inf")] * BATCHES, float("inf")
@@ -177,7 +180,7 @@ def measure(size: Size, kind: str, precision: str, seconds: float) -> Speed:
 
 
 KINDS_OF_WORK = {
-    "matrix products": ("mm", "addmm", "addmm_", "bmm"),
+    "matrix products": ("mm", "addmm", "addmm_", "bmm", "baddbmm"),
     "attention": (
         "_scaled_dot_product_flash_attention_for_cpu",
         "_scaled_dot_product_flash_attention_for_cpu_backward",
@@ -192,11 +195,8 @@ KINDS_OF_WORK = {
 }
 
 
-def shares(size: Size, kind: str, precision: str, rounds: int = 5) -> dict[str, float]:
+def shares(trainer: Trainer, rounds: int = 5) -> dict[str, float]:
     """Where the time of updates goes, by kind of work, the greatest first."""
-    trainer = Trainer(size, kind, precision)
-    for update in trainer.updates:
-        trainer.run(update)
     with torch.profiler.profile() as profile:
         for update in trainer.updates * rounds:
             trainer.run(update)
@@ -220,6 +220,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--size", choices=[*SIZES, "all"], default="all")
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="of the products")
+    parser.add_argument("--optimizer", choices=get_args(OptimizerName), default="adamw")
     parser.add_argument("--seconds", type=float, default=30, help="for each model")
     parser.add_argument("--profile", action="store_true", help="where the time goes, too")
     options = parser.parse_args()
@@ -227,16 +228,17 @@ def main() -> None:
     keep_freed_memory()  # as training does
     for name, size in SIZES.items():
         for kind in ("disco", "autoregressive") if options.size in (name, "all") else ():
-            found = measure(size, kind, options.precision, options.seconds)
+            trainer = Trainer(size, kind, options.precision, options.optimizer)
+            found = measure(trainer, options.seconds)
             print(
-                f"{name} {kind} {options.precision}: {found.words:,.0f} target words/s, "
+                f"{name} {kind} {options.precision} {options.optimizer}: {found.words:,.0f} target words/s, "
                 f"{found.operations / 1e9:.0f} GFLOP/s, "
                 f"{found.share:.0%} of the sgemm of {SQUARE} ({found.best / 1e9:.0f} GFLOP/s); "
                 f"wanted {size.wanted:.0%}; batches of {size.tokens:,} tokens, {options.threads} thread(s)",
                 flush=True,
             )
             if options.profile:
-                rows = shares(size, kind, options.precision, rounds=1 if name == "base" else 5).items()
+                rows = shares(trainer, rounds=1 if name == "base" else 5).items()
                 print("".join(f"    {share:6.1%}  {work}\n" for work, share in rows), end="", flush=True)
 
 
