@@ -1,7 +1,7 @@
 """Training speed: target words a second, and the share of the best that the machine's matrix product can do.
 
-    python -m benchmarks.training [--threads 1] [--size desk] [--precision bf16] [--optimizer muon] [--seconds 20]
-                                  [--profile]
+    python -m benchmarks.training [--threads 1] [--size desk] [--precision bf16] [--optimizer muon]
+                                  [--seconds 20] [--profile]
 
 The share is (floating-point operations of an update's matrix products) / (its time) / (operations a second of
 a large square sgemm on the same threads), of the quickest run of each, measured in turn. Counted are the
