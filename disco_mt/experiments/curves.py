@@ -41,8 +41,8 @@ def run(lab: Lab, options: Options, command: str) -> Report:
             _figure(lab, kind, name, curves) for kind, name in kinds.items() if _of(lab, kind, curves)
         ),
         notes=(
-            "Dev BLEU is that of single checkpoints, with the decoder that training uses for it; the models of the "
-            f"other tables are the mean of the best {lab.suite.average}.",
+            "Dev BLEU is that of single checkpoints, with the decoder that training uses for it; the models "
+            f"of the other tables are the mean of the best {lab.suite.average}.",
             "Time is that of one thread of this machine, with whatever ran beside it: an order of magnitude.",
         ),
     )

@@ -69,6 +69,16 @@ def test_the_systems_of_multi30k() -> None:
     }
 
 
+def test_the_students_of_the_short_suite_are_trained_alike() -> None:
+    """What tells raw from distilled and CMLM from DisCo must be that alone (and the usual dropout)."""
+    systems = load_suite("multi30k-short.en-de").systems
+    compared = [systems[f"{kind}-{data}"] for kind in ("cmlm", "disco") for data in ("raw", "distilled")]
+    compared.append(systems["disco-easy-first"])
+    assert len({each.recipe.training for each in compared}) == 1
+    assert {each.start for each in compared} == {"at-raw"}
+    assert {each.recipe.training.optimizer for each in systems.values()} == {"muon"}
+
+
 MISTAKES = {
     "an unknown key at the top": ("average = 2", "averages = 2", "unknown key 'averages'; known keys: about"),
     "in data": ('source = "tatoeba"', 'source = "tatoeba"\nsize = 3', "data: unknown key 'size'"),
