@@ -15,9 +15,10 @@ from disco_mt.evaluation.quality import read_references
 from disco_mt.experiments import EXPERIMENTS, load
 from disco_mt.experiments.decode import Lab, require_models
 from disco_mt.experiments.experiment import Experiment, Options, run_experiment
+from disco_mt.experiments.judge import Judge
 from disco_mt.experiments.plot import require_matplotlib
 from disco_mt.experiments.report import to_markdown, write_report
-from disco_mt.experiments.results import export, read_results, recompute, recomputed_table
+from disco_mt.experiments.results import export, named_results, read_results, recompute, recomputed_table
 from disco_mt.experiments.table import markdown
 from disco_mt.recipes.suite import load_suite, shipped_suites
 from disco_mt.recipes.workspace import Workspace
@@ -35,6 +36,8 @@ class ExperimentCommand:
     disco experiment speed --threads 1 --out speed
 
     disco experiment recompute --results docs/results/multi30k.en-de --references test.de
+
+    disco experiment compare test.cmlm test.disco --results docs/results/SUITE --references test.de
 
     Translations are made once and kept in the workspace; `disco experiment` alone lists the experiments.
     """
@@ -148,6 +151,39 @@ def recompute_scores(
     return 1 if different else 0
 
 
+def compare(
+    names: tyro.conf.Positional[tuple[str, ...]],
+    results: Path,
+    references: tuple[Path, ...] = (),
+    all_references: Path | None = None,
+    samples: int = 1000,
+) -> int:
+    """How much BLEU committed translations gain over others, with the interval of a paired bootstrap.
+
+    disco experiment compare test.at-raw.greedy test.at-distilled.greedy --results DIR --references test.de
+
+    Args:
+        names: Two files of the folder without .tsv, before and after; or four: how much more is gained from
+            the first to the second than from the third to the fourth.
+        results: Folder of SPLIT.SYSTEM.STRATEGY.tsv files, each with its .json.
+        references: One or more files with a reference a line, for the split of these translations.
+        all_references: A file with all references of a line, separated by tabs.
+        samples: Resampled test sets.
+    """
+    if len(names) not in (2, 4):
+        raise UserError(f"name two files to compare, or four to compare two gains; got {len(names)}")
+    found = named_results(results, names)
+    wanted = read_references(references, all_references, len(found[0].texts))
+    judge = Judge(wanted, found[0].about["target_language"], samples)
+    pairs = list(zip(found[::2], found[1::2], strict=True))
+    for before, after in pairs:
+        print(f"{before.path.stem} -> {after.path.stem}: {judge.difference(after.texts, before.texts)} BLEU")
+    if len(pairs) == 2:
+        first, second = ((before.texts, after.texts) for before, after in pairs)
+        print(f"difference of the gains: {judge.gain_difference(first, second)} BLEU")
+    return 0
+
+
 def main(arguments: list[str]) -> int:
     """The verb."""
     if not arguments:
@@ -155,4 +191,6 @@ def main(arguments: list[str]) -> int:
         return 0
     if arguments[0] == "recompute":
         return call(recompute_scores, "experiment recompute", arguments[1:])
+    if arguments[0] == "compare":
+        return call(compare, "experiment compare", arguments[1:])
     return run(call(ExperimentCommand, "experiment", arguments))

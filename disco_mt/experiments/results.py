@@ -66,6 +66,17 @@ def read_results(folder: Path) -> list[Recorded]:
     return found
 
 
+def named_results(folder: Path, names: Sequence[str]) -> list[Recorded]:
+    """Some of them, all of one split, by the names of their files."""
+    known = {each.path.stem: each for each in read_results(folder)}
+    for name in names:
+        if name not in known:
+            raise UserError(f"{folder} has no {name}.tsv; there are: {', '.join(known)}")
+    if len({known[name].split for name in names}) > 1:
+        raise UserError(f"translations of one split can be compared, got {', '.join(names)}")
+    return [known[name] for name in names]
+
+
 def recompute(results: Sequence[Recorded], references: Mapping[str, References]) -> list[Recomputed]:
     """Score every file of the splits whose references are given."""
     return [

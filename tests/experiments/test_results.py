@@ -12,6 +12,7 @@ from disco_mt.errors import UserError
 from disco_mt.evaluation.quality import measure
 from disco_mt.experiments.decode import Lab
 from disco_mt.experiments.experiment import Options
+from disco_mt.experiments.judge import Judge
 from disco_mt.experiments.results import export, read_results, recompute
 from disco_mt.experiments.strategies import EXPERIMENT as STRATEGIES
 from disco_mt.recipes.workspace import Workspace
@@ -66,6 +67,28 @@ def test_a_changed_translation_is_noticed(results: Path, workspace: Workspace, c
     command = ["experiment", "recompute", "--results", str(results)]
     assert main([*command, "--valid-references", str(references(workspace, "valid"))]) == 1
     assert "1 with another score" in capsys.readouterr().out
+
+
+def test_committed_translations_are_compared(results: Path, lab: Lab, workspace: Workspace, capsys):
+    one, two = "valid.disco.all-but-itself.T10.K5", "valid.disco.easy-first.T10.K5"
+    command = ["experiment", "compare", one, two, "--results", str(results), "--samples", "20"]
+    given = ["--references", str(references(workspace, "valid"))]
+    assert main([*command, *given]) == 0
+    before, after = (next(each for each in read_results(results) if each.path.stem == s) for s in (one, two))
+    gain = Judge(lab.references("valid"), "de", 20).difference(after.texts, before.texts)
+    assert capsys.readouterr().out == f"{one} -> {two}: {gain} BLEU\n"
+    assert main([*command[:2], one, two, two, one, *command[4:], *given]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert lines[2].startswith(f"difference of the gains: {2 * gain.estimate:+.2f} [")
+    for wrong, message in (
+        ((one,), "two files to compare, or four"),
+        ((one, "valid.me"), "has no valid.me.tsv; there are: valid.disco.all"),
+    ):
+        assert main([*command[:2], *wrong, *command[4:], *given]) == 2
+        assert message in capsys.readouterr().err
+    assert main(command) == 2
+    assert "no references" in capsys.readouterr().err
 
 
 def test_mistakes_are_named(results: Path, workspace: Workspace, tmp_path: Path, capsys):
