@@ -71,6 +71,10 @@ def _fill(axes: Any, figure: Figure) -> None:
             axes.annotate(name, (x, y), textcoords="offset points", xytext=(5, 5), fontsize=9)
     if figure.logarithmic:
         axes.set_xscale("log")
+        if len({series.x for series in figure.series}) == 1:  # a few sizes: these, not powers of ten
+            sizes = figure.series[0].x
+            axes.set_xticks(sizes, [f"{size:,g}" for size in sizes])
+            axes.set_xticks([], minor=True)
     axes.set(title=figure.title, xlabel=figure.x_label, ylabel=figure.y_label)
     axes.grid(alpha=0.25)
     axes.legend(frameon=False)
