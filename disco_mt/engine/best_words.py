@@ -11,7 +11,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from disco_mt.models.base import BestWords
+from disco_mt.models.base import BestWords, given_log_probs
 from disco_mt.special import NUM_SPECIAL
 
 _ROWS = 128  # rows and
@@ -55,11 +55,7 @@ def best_among(hidden: Tensor, table: Tensor, entries: Tensor) -> BestWords:
 def given_words(hidden: Tensor, table: Tensor, ids: Tensor) -> Tensor:
     """log P of one word a row, softmax over all entries. table: (vocabulary, width); ids: (rows,)."""
     parts = zip(torch.split(hidden, _ROWS), torch.split(ids, _ROWS), strict=True)
-    return torch.cat([_given(rows @ table.T, wanted) for rows, wanted in parts])
-
-
-def _given(logits: Tensor, ids: Tensor) -> Tensor:
-    return logits.gather(1, ids[:, None])[:, 0] - logits.logsumexp(dim=1)
+    return torch.cat([given_log_probs(rows @ table.T, wanted) for rows, wanted in parts])
 
 
 class Blocks:

@@ -73,7 +73,9 @@ class TranslationModel(nn.Module):
 
     def word_log_probs(self, hidden: Tensor, ids: Tensor) -> Tensor:
         """log P of given words: hidden (rows, width), ids (rows,) or (rows, words) -> as ids."""
-        chunks = [_given(hidden[rows] @ self.output.weight.T, ids[rows]) for rows in self._chunks(hidden)]
+        chunks = [
+            given_log_probs(hidden[rows] @ self.output.weight.T, ids[rows]) for rows in self._chunks(hidden)
+        ]
         return torch.cat(chunks)
 
     def _chunks(self, hidden: Tensor) -> list[slice]:
@@ -91,7 +93,8 @@ def _best(logits: Tensor, allowed: Tensor | None = None) -> tuple[Tensor, Tensor
     return ids + NUM_SPECIAL, best - logits.logsumexp(dim=1)
 
 
-def _given(logits: Tensor, ids: Tensor) -> Tensor:
+def given_log_probs(logits: Tensor, ids: Tensor) -> Tensor:
+    """log P of given words out of all: logits (rows, vocabulary), ids (rows,) or (rows, words) -> as ids."""
     wanted = ids if ids.dim() == 2 else ids[:, None]
     return (logits.gather(1, wanted) - logits.logsumexp(dim=1, keepdim=True)).reshape(ids.shape)
 
