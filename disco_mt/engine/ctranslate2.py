@@ -52,14 +52,22 @@ class CTranslate2Engine:
     """Beam search in CTranslate2, with the results of ours: same words, same scores."""
 
     def __init__(
-        self, path: Path, threads: int = 1, precision: str = "float32", shortlist: bool = False
+        self,
+        path: Path,
+        threads: int = 1,
+        precision: str = "float32",
+        shortlist: bool = False,
+        workers: int = 1,
     ) -> None:
         """`path`: what export_ctranslate2 wrote; precision: float32, int8 or what else the processor can.
 
         shortlist: choose among the words that vmap.txt beside the model names (shortlist.py).
+        threads: of each worker. workers: batches that are translated side by side, which of many sentences
+        makes more of a second core than a second thread does; what a sentence becomes is the same.
         """
         package = _package()
         at_least("threads", threads, 1)
+        at_least("workers", workers, 1)
         one_of("precision", precision, tuple(sorted(package.get_supported_compute_types("cpu"))))
         self.longest_target, self.shortlist = _read_limit(path), shortlist
         self.source_tokens = _read_vocabulary(path, "source")
@@ -67,7 +75,7 @@ class CTranslate2Engine:
         self.target_ids = {token: place for place, token in enumerate(self.target_tokens)}
         try:
             self.translator = package.Translator(
-                str(path), device="cpu", compute_type=precision, inter_threads=1, intra_threads=threads
+                str(path), device="cpu", compute_type=precision, inter_threads=workers, intra_threads=threads
             )
         except RuntimeError as error:
             raise UserError(f"{path} cannot be loaded: {error}; export the model again") from None

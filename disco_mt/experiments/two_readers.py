@@ -13,7 +13,7 @@ from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.experiments import systems
 from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.judge import MARGIN
+from disco_mt.experiments.judge import MARGIN, Judge, Texts
 from disco_mt.experiments.report import Report, Verdict
 from disco_mt.experiments.table import Table, number, signed
 from disco_mt.experiments.timing import Timing, measure_times
@@ -30,6 +30,7 @@ ORDERS = "mixture: three orders, self-rescored, both ways"
 ORDERS_FEW = "mixture: three orders in at most four passes, self-rescored, both ways"
 ORDERS_SETTLED = "mixture: three orders until all candidates settle, self-rescored, both ways"
 PENALISED = "mixture: easy-first, length penalty"
+MASK_PREDICT = "mixture: mask-predict, T=4"
 DISCO, TEACHER, TEACHER_GREEDY = "DisCo: easy-first", "AT teacher, beam 5", "AT teacher, greedy"
 BY_TEACHER = "mixture: easy-first, rescored by the AT teacher"
 NEAR = 1.5  # BLEU below a teacher that are few for a student several times as fast
@@ -71,16 +72,19 @@ def _decodings(lab: Lab) -> dict[str, Decoding]:
         BY_TEACHER: Decoding(mixture, systems.EASY_FIRST, rescore_with=teacher),
         READ: lab.tuned(Decoding(mixture, read), "length_weight"),
         PENALISED: lab.tuned(Decoding(mixture, systems.EASY_FIRST), "length_penalty"),
-        DISCO: Decoding(sister, systems.EASY_FIRST),
+        MASK_PREDICT: Decoding(mixture, systems.mask_predict(4)),
+        **({DISCO: Decoding(sister, systems.EASY_FIRST)} if sister else {}),
         TEACHER_GREEDY: Decoding(teacher, systems.GREEDY),
         TEACHER: lab.beam(teacher),
     }
 
 
-def _sister(suite: Suite) -> str:
-    """The DisCo without the mixture: the one that it began as or, if it began at random, the usual one."""
-    mixture = suite.system(systems.system_for(suite, systems.MIXTURE))
-    return mixture.start or systems.system_for(suite, systems.DISCO)
+def _sister(suite: Suite) -> str | None:
+    """The DisCo without the mixture: the one that it began as, else the usual one, if the suite has one."""
+    start = suite.system(systems.system_for(suite, systems.MIXTURE)).start
+    if start and suite.system(start).recipe.model.kind == "disco":
+        return start
+    return systems.system_for(suite, systems.DISCO) if systems.has(suite, systems.DISCO) else None
 
 
 def _table(lab: Lab, found: dict[str, Hypotheses], timing: Timing) -> Table:
@@ -122,11 +126,8 @@ def _verdicts(lab: Lab, found: dict[str, Hypotheses]) -> tuple[Verdict, ...]:
             texts[BOTH_WAYS],
         ),
         judge.better("Reading left to right is better than easy-first", texts[READ], texts[PLAIN]),
-        judge.comparable(
-            f"The mixture costs easy-first at most {MARGIN:g} BLEU against the plain DisCo",
-            texts[PLAIN],
-            texts[DISCO],
-        ),
+        judge.better("Easy-first is better than mask-predict, T=4", texts[PLAIN], texts[MASK_PREDICT]),
+        *_against_sister(judge, texts),
         *(
             judge.comparable(
                 f"{label} is at most {NEAR:g} BLEU below the AT teacher (beam 5)",
@@ -134,7 +135,7 @@ def _verdicts(lab: Lab, found: dict[str, Hypotheses]) -> tuple[Verdict, ...]:
                 texts[TEACHER],
                 NEAR,
             )
-            for label in (RESCORED, ORDERS_FEW, ORDERS, ORDERS_SETTLED)
+            for label in (PLAIN, PENALISED, RESCORED, BY_TEACHER, ORDERS_FEW, ORDERS, ORDERS_SETTLED)
         ),
         judge.better(
             "The AT teacher (beam 5) is ahead of the self-rescored model", texts[TEACHER], texts[RESCORED]
@@ -142,9 +143,17 @@ def _verdicts(lab: Lab, found: dict[str, Hypotheses]) -> tuple[Verdict, ...]:
     )
 
 
+def _against_sister(judge: Judge, texts: dict[str, Texts]) -> tuple[Verdict, ...]:
+    if DISCO not in texts:
+        return ()
+    claim = f"The mixture costs easy-first at most {MARGIN:g} BLEU against the plain DisCo"
+    return (judge.comparable(claim, texts[PLAIN], texts[DISCO]),)
+
+
 def needs(suite: Suite) -> list[str]:
-    """Both readers, their sister, and the teacher."""
-    return [*systems.with_teacher(suite, (systems.MIXTURE,)), _sister(suite)]
+    """Both readers, their sister if there is one, and the teacher."""
+    sister = _sister(suite)
+    return [*systems.with_teacher(suite, (systems.MIXTURE,)), *([sister] if sister else [])]
 
 
 EXPERIMENT = Experiment("One model, two readers", needs, run, ("wmt14.en-de",))

@@ -127,6 +127,20 @@ def test_int8_is_close(copier: Autoregressive, tmp_path: Path) -> None:
     assert scores[0] == pytest.approx(scores[1], abs=0.3)
 
 
+def test_workers_share_batches_and_change_no_translation(
+    copier: Autoregressive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("disco_mt.engine.ctranslate2._BATCH_TOKENS", 12)  # two sentences a batch
+    export_ctranslate2(copier, TOKENS, TOKENS, tmp_path / "model")
+    engines = [CTranslate2Engine(tmp_path / "model", workers=workers) for workers in (1, 2)]
+    assert [engine.translator.num_translators for engine in engines] == [1, 2]
+    sources = random_sources([5] * 21)
+    one, two = ([found.tokens for found in engine.translate(sources, 3, 1.0)] for engine in engines)
+    assert one == two
+    with pytest.raises(UserError, match="workers must be at least 1, got 0"):
+        CTranslate2Engine(tmp_path / "model", workers=0)
+
+
 def test_an_empty_source_is_translated_as_ours_does(copier: Autoregressive, tmp_path: Path) -> None:
     ours = beam_search(copier, padded([[]]), 2, 1.0)
     theirs = engine_for(copier, tmp_path / "model").translate([[]], 2, 1.0)

@@ -36,7 +36,7 @@ EXPECTED = {
     "example": (5, ["example.svg"], "resolves repetition"),
     "batch-size": (2, ["batch-size.svg", "batch-size.png"], "more robust to smaller batches"),
     "data-size": (2, ["data-size.svg", "data-size.png"], "as data grows, 12 to 200 pairs"),
-    "two-readers": (13, [], "Self-rescoring improves easy-first"),
+    "two-readers": (14, [], "Self-rescoring improves easy-first"),
     "pins": (6, [], "3 pinned: all are kept"),
 }
 SHORT = ("--samples", "20", "--sentences", "2", "--repeats", "2", "--steps", "2", "--quiet")
@@ -150,6 +150,22 @@ def test_main_without_cmlm_and_distilled_at(workspace: Workspace, tmp_path: Path
         "Ours: DisCo + Easy-Fir",
         "Ours: DisCo + Easy-Fir",
     ]
+
+
+def test_two_readers_without_a_plain_disco(workspace: Workspace, tmp_path: Path):
+    """A suite of a teacher and a mixture that began as it has a row and a claim less."""
+    assert load("two-readers").needs(load_suite("multi30k-spliced.en-de")) == ["disco-mixture", "at-raw"]
+    assert "disco-spliced" in load("two-readers").needs(load_suite("multi30k.en-de"))
+    runs = workspace.folder.parent
+    text = (runs.parent / "mini.toml").read_text("utf-8")
+    mixture = '[systems.disco-mixture]\ndata = "distilled"\nobjective.name = "mixture"\n'
+    (tmp_path / "mini.toml").write_text(text[: text.index("[systems.at]")] + mixture, encoding="utf-8")
+    given = ("--recipe", tmp_path / "mini.toml", "--runs", runs, "--out", tmp_path / "out", *SHORT)
+    assert main(["experiment", "two-readers", *map(str, given)]) == 0
+    rows, *_, verdicts = tables((tmp_path / "out" / "report.md").read_text("utf-8"))
+    assert len(rows) == 13
+    assert not any("DisCo: easy-first" in row for row in rows)
+    assert not any("plain DisCo" in row for row in verdicts)
 
 
 def test_pins_without_a_trained_cmlm(tmp_path: Path):
