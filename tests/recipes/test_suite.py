@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,9 @@ def test_every_shipped_suite_is_read(name: str) -> None:
     suite = load_suite(name)
     assert suite.about
     assert suite.distill is not None
-    assert {system.data for system in suite.systems.values()} >= {"raw", "distilled"}
+    kinds = {system.data_kind for system in suite.systems.values()}
+    assert "raw" in kinds  # the teacher's
+    assert kinds & {"distilled", "extended"}  # a student's
 
 
 @pytest.mark.parametrize("name", shipped_suites())
@@ -77,6 +80,17 @@ def test_the_students_of_the_short_suite_are_trained_alike() -> None:
     assert len({each.recipe.training for each in compared}) == 1
     assert {each.start for each in compared} == {"at-raw"}
     assert {each.recipe.training.optimizer for each in systems.values()} == {"muon"}
+
+
+def test_the_student_of_the_spliced_suite_begins_as_its_teacher() -> None:
+    suite = load_suite("multi30k-spliced.en-de")
+    assert list(suite.systems) == ["at-raw", "disco-mixture"]
+    assert suite.systems["disco-mixture"].start == "at-raw"
+    assert suite.distill is not None
+    assert suite.distill.more[suite.systems["disco-mixture"].data].splice == 4
+    short = load_suite("multi30k-short.en-de").systems["at-raw"].recipe  # the same teacher, in halves
+    halves = replace(short, training=replace(short.training, max_tokens=1024))
+    assert suite.systems["at-raw"].recipe == halves
 
 
 MISTAKES = {
