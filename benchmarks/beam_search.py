@@ -2,7 +2,8 @@
 
     python benchmarks/beam_search.py [--threads 2] [--beam 5]
 
-Random weights, made to end each translation after 25 words.
+Random weights, made to end each translation after 25 words. With several threads CTranslate2 has them once for one
+batch at a time, and once a worker each.
 """
 
 from __future__ import annotations
@@ -136,9 +137,11 @@ def main() -> None:
             tokens = [*SPECIAL_TOKENS, *map(str, words)]
             export_ctranslate2(model, tokens, tokens, Path(folder) / "model")
             for precision in ("float32", "int8"):
-                engine = CTranslate2Engine(Path(folder) / "model", options.threads, precision)
-                rate = theirs(engine, sentences, options.beam)
-                print(f"{name}: ctranslate2 {precision} {rate:.1f} sentences/s")
+                for threads, workers in dict.fromkeys([(options.threads, 1), (1, options.threads)]):
+                    engine = CTranslate2Engine(Path(folder) / "model", threads, precision, workers=workers)
+                    rate = theirs(engine, sentences, options.beam)
+                    cores = f"{workers} x {threads} threads"
+                    print(f"{name}: ctranslate2 {precision}, {cores} {rate:.1f} sentences/s")
 
 
 if __name__ == "__main__":
