@@ -2,8 +2,8 @@
 
     python benchmarks/beam_search.py [--threads 2] [--beam 5]
 
-Random weights, made to end each translation after 25 words. With several threads CTranslate2 has them once for one
-batch at a time, and once a worker each.
+Random weights, made to end each translation after 25 words. With several threads CTranslate2 has them
+once for one batch at a time, and once a worker each.
 """
 
 from __future__ import annotations
