@@ -50,8 +50,8 @@ def open_teacher(
             side.tokens(range(side.vocabulary_size)) for side in (teacher.text.source, teacher.text.target)
         )
         export_ctranslate2(teacher.model, source, target, exported)
-        engine = CTranslate2Engine(exported, workers=torch.get_num_threads())
-        yield partial(_by_ctranslate2, engine, options)
+        by_batches = CTranslate2Engine(exported, workers=torch.get_num_threads())
+        yield partial(_by_ctranslate2, by_batches, options)
 
 
 def _by_torch(
