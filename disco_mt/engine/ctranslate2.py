@@ -62,8 +62,8 @@ class CTranslate2Engine:
         """`path`: what export_ctranslate2 wrote; precision: float32, int8 or what else the processor can.
 
         shortlist: choose among the words that vmap.txt beside the model names (shortlist.py).
-        threads: of each worker. workers: batches that are translated side by side, which of many sentences
-        makes more of a second core than a second thread does; what a sentence becomes is the same.
+        threads: of each worker. workers: batches that are translated side by side; what a sentence becomes is
+        the same.
         """
         package = _package()
         at_least("threads", threads, 1)
