@@ -206,7 +206,7 @@ def load_engine(system: System, threads: int) -> IncrementalEngine:
     model = load_model(system)
     assert isinstance(model, DisCo)
     if system.precision == "int8":
-        check_int8()
+        check_int8(model.config)
     return IncrementalEngine(make_runtime(model, system.precision, threads), system.pruning)
 
 

@@ -24,7 +24,9 @@ from disco_mt.models.config import Stack
 from disco_mt.models.disco import DisCo
 from disco_mt.special import NUM_SPECIAL, PAD
 from golden_model import FOLDERS, Golden
-from tiny import lively, padded, random_sources, tiny_config
+from tiny import lively, padded, random_options, random_sources, tiny_config
+
+MODELS = 100
 
 
 @cache
@@ -35,11 +37,8 @@ def model_of(seed: int) -> DisCo:
         width=8,
         encoder=Stack(draw.randint(1, 2), 2, 12),
         decoder=Stack(draw.randint(1, 3), draw.choice((1, 2, 4)), 12),
-        norm=draw.choice(("pre", "post")),
-        activation=draw.choice(("gelu", "relu")),
-        tying=draw.choice(("all", "decoder", "none")),
-        positions=draw.choice(("learned", "sinusoidal")),
         length_classes=draw.randint(4, 14),
+        **random_options(draw),
     )
     model = lively(build_model(config, seed), seed)
     assert isinstance(model, DisCo)
@@ -97,7 +96,7 @@ def test_engine_equals_the_plain_algorithm(
     penalty: float,
     settle_all: bool,
 ) -> None:
-    model, sources = model_of(seed % 50), random_sources(lengths, seed)
+    model, sources = model_of(seed % MODELS), random_sources(lengths, seed)
     engine = IncrementalEngine(TorchRuntime(model))
     given = sources, strategy, iterations, beam
     found = list(engine.decode(*given, batch_tokens, None, penalty, settle_all))
