@@ -33,8 +33,21 @@ PRIOR = Length("slot", True, slope=0.9, offset=0.6, spread=0.8, spread_slope=0.1
 POOLED = Length("pooled", True, slope=1.1, offset=-0.3, spread=1.5, spread_slope=0.05)
 
 
-def random_options(draw: random.Random, disco: bool = True) -> dict[str, object]:
-    """Any of a model's options, each as likely as its default. disco: with those that only DisCo has."""
+MARIAN: dict[str, object] = {
+    "norm_epsilon": 1e-5,
+    "activation": "silu",
+    "positions": "marian",
+    "scale_embeddings": True,
+    "output_bias": True,
+    "start_token": True,
+    "query_word": True,
+    "length": POOLED,
+}
+"""All options of a DisCo that was converted from one of Marian's models."""
+
+
+def random_options(draw: random.Random, kind: str = "disco") -> dict[str, object]:
+    """Any of the options that a kind of model has."""
     options: dict[str, object] = {
         "norm": draw.choice(("pre", "post")),
         "norm_epsilon": draw.choice((1e-12, 1e-5)),
@@ -44,9 +57,10 @@ def random_options(draw: random.Random, disco: bool = True) -> dict[str, object]
         "scale_embeddings": draw.random() < 0.5,
         "output_bias": draw.random() < 0.5,
     }
-    if disco:
+    if kind == "disco":
         options["start_token"] = draw.random() < 0.5
         options["query_word"] = draw.random() < 0.5
+    if kind != "autoregressive":
         options["length"] = draw.choice((Length(), PRIOR, POOLED))
     return options
 

@@ -41,11 +41,8 @@ class OutputTable:
         logits = hidden.new_empty(len(hidden), self.size)
         reduction = Reduction(logits)
         for block, bias, part in zip(self.blocks, self.biases, reduction.parts, strict=True):
-            if bias is None:
-                torch.mm(hidden, block, out=part)
-            else:
-                torch.addmm(bias, hidden, block, out=part)
-            reduction.take(part)
+            torch.mm(hidden, block, out=part)
+            reduction.take(part if bias is None else part.add_(bias))
         return reduction.result()
 
 
