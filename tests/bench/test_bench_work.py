@@ -62,7 +62,8 @@ def test_the_source_side_of_an_autoregressive_model() -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("options", [{}, {"length": PRIOR}, {"length": POOLED}], ids=str)
 def test_forced_lengths_are_the_likeliest_at_the_same_cost(options: dict[str, object]) -> None:
-    model, source = build_model(config("disco", **options)).eval(), torch.full((2, SOURCE), 6)
+    model = build_model(config("disco", **options)).eval().requires_grad_(False)
+    source = torch.full((2, SOURCE), 6)
     with FlopCounterMode(display=False) as free:
         model.encode(source)
     for lengths in ((4, 9, 5), (3, 2, 8)):
