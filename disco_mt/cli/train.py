@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,10 +51,9 @@ def run(command: TrainCommand) -> int:
     """Train, and say where the models are."""
     use_threads(command.threads)
     result = train_recipe(
-        command.settings,
+        _with_start(command),
         command.data,
         command.out,
-        start=command.start,
         resume=command.resume,
         device=command.device,
         quiet=command.quiet,
@@ -78,6 +77,12 @@ def main(arguments: list[str]) -> int:
     recipe = load_recipe(arguments[0])
     default = TrainCommand(arguments[0], data=tyro.MISSING, out=tyro.MISSING, settings=recipe)
     return run(call(TrainCommand, "train", arguments, default))
+
+
+def _with_start(command: TrainCommand) -> Recipe:
+    """The recipe, with the model to start from if one is named on the command line."""
+    recipe = command.settings
+    return replace(recipe, start=replace(recipe.start, model=command.start)) if command.start else recipe
 
 
 def _summary(command: TrainCommand, result: TrainingResult) -> dict[str, Any]:

@@ -6,6 +6,7 @@ of threads): the data and every random draw follow from (seed, step), the rest i
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,7 @@ def train(
     keep_freed_memory()
     device = str(next(model.parameters()).device)
     _check_lengths(model, dataset.splits["train"])
+    model.freeze(options.freeze)
     check_precision(options.precision, device)
     if options.compile:
         compile_layers(model, device)
@@ -103,4 +105,6 @@ def _settings(
     """What the weights depend on, by the names that recipes have for it."""
     tables = {"training": options.decisive(), "model": asdict(model.config)}
     named = {f"{table}.{key}": value for table, values in tables.items() for key, value in values.items()}
-    return {**named, "data": dataset.fingerprint, "objective": recipe.get("objective")}
+    settings = {**named, "data": dataset.fingerprint, "objective": recipe.get("objective")}
+    as_json: dict[str, Any] = json.loads(json.dumps(settings))  # a checkpoint's settings were written as JSON
+    return as_json

@@ -62,6 +62,8 @@ class TrainingOptions:
     """Updates between two lines of the log."""
     precision: Precision = "fp32"
     """Of the matrix products: fp32, bf16 or fp16. Weights, sums, LayerNorm and softmax are always fp32."""
+    freeze: tuple[str, ...] = ()
+    """Parts of the model that are not trained, such as encoder: they run without gradient and dropout."""
     compile: bool = False
     """Compile the layers with torch.compile; on a CPU this needs a C++ compiler."""
 
