@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from disco_mt.data.dataset import Dataset
+from disco_mt.errors import UserError
 from disco_mt.evaluation.dev import dev_scorer
+from disco_mt.models.autoregressive import Autoregressive
 from disco_mt.models.build import build_model
+from disco_mt.models.directory import check_fits, load_weights, read_config
 from disco_mt.objectives.build import build_objective
 from disco_mt.recipes.recipe import Recipe
 from disco_mt.recipes.start import start_from
@@ -14,7 +17,7 @@ from disco_mt.training.loop import train
 from disco_mt.training.processes import own_device, together
 from disco_mt.training.rundir import read_recipe
 from disco_mt.training.session import TrainingResult
-from disco_mt.translator import check_device
+from disco_mt.translator import check_device, find_model
 
 
 def train_recipe(
