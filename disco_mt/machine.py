@@ -48,7 +48,7 @@ def exact_int8_levels() -> int:
 @functools.cache
 def has_fast_mkl() -> bool:
     """Are MKL's bfloat16 products the fastest here? Not on AMD's processors with units for them."""
-    return "avx512_bf16" not in _cpu_info().split() or "GenuineIntel" in _cpu_info()
+    return "avx512_bf16" not in _cpu_info().split() or "Intel" in _cpu_info()
 
 
 def has_amx_int8() -> bool:
