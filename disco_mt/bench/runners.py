@@ -250,9 +250,9 @@ class ForcedLengths(LengthPredictor):
         self.weight = real.weight
         self.wanted = torch.zeros(1, 1, dtype=torch.long)  # (batch, K) words
 
-    def log_probs(self, slot: Tensor) -> Tensor:
+    def log_probs(self, slot: Tensor, prior: Tensor | None = None) -> Tensor:
         """As the real one, with the wanted lengths lifted to the top, in their order."""
-        found = super().log_probs(slot)
+        found = super().log_probs(slot, prior)
         lift = torch.arange(self.wanted.shape[1], 0, -1, dtype=found.dtype).expand(len(found), -1)
         return found.scatter_add(1, self.wanted + 1, 1000 * lift)  # a class counts EOS
 

@@ -16,7 +16,7 @@ from disco_mt.models.autoregressive import Past
 from disco_mt.models.base import BestWords
 from disco_mt.models.disco import DisCo
 from disco_mt.models.encoder import Encoded
-from disco_mt.special import EOS
+from disco_mt.special import BOS, EOS
 
 
 @torch.inference_mode()
@@ -45,25 +45,36 @@ def _read(model: DisCo, candidates: Candidates) -> BestWords:
     log_probs = torch.zeros(ids.shape, dtype=model.output.weight.dtype, device=ids.device)
     lengths = candidates.lengths.flatten()
     rows = torch.arange(len(lengths), device=ids.device)
-    # The first key is EOS, the anchor, at its own place in each candidate; no row needs a mask after that.
-    newest = (model.words.weight[EOS] + model.positions.weight[lengths])[:, None]
+    newest = _anchors(model, lengths)
     for n in range(int(lengths.max())):
         best = model.best_words(_next_position(model, newest, n, past, encoded))
         ids[rows, n], log_probs[rows, n] = best
         on = (lengths[rows] > n + 1).nonzero()[:, 0]
-        newest = model.embed(best.ids[on, None], start=n)
+        newest = model.embed(best.ids[on, None], start=n + model.config.start_token)
         if len(on) < len(rows):
             rows, encoded = rows[on], encoded.rows(on)
             past.select(on)
     return BestWords(ids, log_probs)
 
 
+def _anchors(model: DisCo, lengths: Tensor) -> Tensor:
+    """The first keys: EOS at its own place in each candidate, and the start token if the model has one.
+
+    No row needs a mask after that. lengths: (rows,) -> (rows, 1 or 2, width).
+    """
+    places = lengths[:, None]
+    if not model.config.start_token:
+        return model.embed_at(torch.full_like(places, EOS), places)
+    tokens = torch.tensor([BOS, EOS], device=places.device).expand(len(places), -1)
+    return model.embed_at(tokens, torch.cat([torch.zeros_like(places), places + 1], dim=1))
+
+
 def _next_position(model: DisCo, newest: Tensor, n: int, past: Past, encoded: Encoded) -> Tensor:
-    """Position n (from 0) seen from EOS and the words before it. newest: (rows, 1, width), the newest key."""
-    h = model.positions(1, start=n).expand_as(newest)
+    """Position n (from 0) seen from its anchors and the words before it. newest: (rows, new keys, width)."""
+    h = model.queries(1, start=n).expand(len(newest), -1, -1)
     for place, (layer, source) in enumerate(zip(model.decoder_layers, encoded.cross, strict=True)):
         keys = past.extend(place, layer.contextless_keys(newest))
         h = layer(h, keys, None, source, encoded.visible)
-    past.length += 1
+    past.length += newest.shape[1]
     hidden: Tensor = model.norm(h)
     return hidden[:, 0]

@@ -244,7 +244,7 @@ def _specification(model: TranslationModel) -> Any:
     _fill_ends(decoder, decoder.embeddings, model)
     decoder.projection.weight = _array(model.output.weight)
     spec = specs.TransformerSpec(encoder, decoder)
-    spec.config.layer_norm_epsilon = LayerNorm(1).eps
+    spec.config.layer_norm_epsilon = config.norm_epsilon
     spec.config.add_attribute(_LIMITS, {"longest_target": config.longest_target})
     return spec
 

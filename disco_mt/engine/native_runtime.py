@@ -37,7 +37,6 @@ from disco_mt.engine.torch_runtime import length_log_probs
 from disco_mt.models.base import BestWords
 from disco_mt.models.config import ModelConfig, Stack
 from disco_mt.models.disco import DisCo
-from disco_mt.models.layers import LayerNorm
 from disco_mt.special import NUM_SPECIAL, PAD
 
 _ACTIVATIONS = {"relu": 1, "gelu": 2}
@@ -212,7 +211,12 @@ def _shape(config: ModelConfig, stack: Stack) -> CShape:
     relu = config.activation == "relu"
     return CShape(
         *(config.width, stack.heads, stack.hidden, config.norm == "pre", _ACTIVATIONS[config.activation]),
-        *(LayerNorm(1).eps, 0.0 if relu else GELU_LEAST / ACTIVE_ZERO, ZERO, 0 if relu else ACTIVE_ZERO),
+        *(
+            ModelConfig().norm_epsilon,
+            0.0 if relu else GELU_LEAST / ACTIVE_ZERO,
+            ZERO,
+            0 if relu else ACTIVE_ZERO,
+        ),
     )
 
 
@@ -232,4 +236,4 @@ def _source(rows: Rows, source: Source, number: int) -> CSeen:
 
 def _last(x: Tensor, norm: Norm | None) -> Tensor:
     """The LayerNorm at the end of pre-norm stacks."""
-    return x if norm is None else F.layer_norm(x, x.shape[-1:], *norm, LayerNorm(1).eps)
+    return x if norm is None else F.layer_norm(x, x.shape[-1:], *norm, ModelConfig().norm_epsilon)

@@ -21,12 +21,11 @@ from torch import Tensor
 from disco_mt.engine.packed import AttentionWeights, FeedForwardWeights, Linear, Norm
 from disco_mt.engine.rounding import ACTIVE_ZERO, GELU_LEAST, LEVELS, ZERO, rounded_columns
 from disco_mt.models.config import ModelConfig
-from disco_mt.models.layers import LayerNorm
 from disco_mt.version import __version__
 
 OPSET = 20
 _EXTRA = "com.microsoft"  # ONNX Runtime's own operators
-_EPS = LayerNorm(1).eps
+_EPS = ModelConfig().norm_epsilon
 LOW = float(np.finfo(np.float32).min)  # added to a score, it leaves nothing of it
 _DEVIATIONS = 8  # standard deviations that 8 bits cover; beyond (9.03 was the most seen) they are cut
 _LEAST_GAIN = 1e-3  # of a LayerNorm that can be undone

@@ -14,11 +14,11 @@ from disco_mt.engine.groups import Groups
 from disco_mt.engine.packed import AttentionWeights, FeedForwardWeights, Linear, Norm, pack
 from disco_mt.engine.runtime import Rows, Source, one_after_another
 from disco_mt.models.base import BestWords
+from disco_mt.models.config import ModelConfig
 from disco_mt.models.disco import DisCo
-from disco_mt.models.layers import LayerNorm
 from disco_mt.special import PAD
 
-_EPS = LayerNorm(1).eps
+_EPS = ModelConfig().norm_epsilon
 
 
 class TorchRuntime:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from disco_mt.models.base import BestWords, TranslationModel
 from disco_mt.models.config import ModelConfig
-from disco_mt.models.encoder import Encoded
+from disco_mt.models.encoder import Encoded, scaled
 from disco_mt.models.layers import DecoderLayer, KeyValue
 from disco_mt.special import BOS, MASK, PAD, UNK
 
@@ -74,7 +74,7 @@ class Autoregressive(TranslationModel):
         last: (sentences, beams) the newest words; visible: (sentences, beams, entries of `past` and then
         those of `last`), which of them are a beam's own words; None = all. encoded: a row a sentence.
         """
-        h = embedded = self.words(last) + self.positions(1, start=place)
+        h = embedded = scaled(self.words(last), self.config) + self.positions(1, start=place)
         for number, (layer, source) in enumerate(zip(self.decoder_layers, encoded.cross, strict=True)):
             keys = past.extend(number, self._keys(layer, h, embedded))
             h = layer(h, keys, visible, source, encoded.visible)
@@ -88,7 +88,7 @@ class Autoregressive(TranslationModel):
         Softmax over all entries; special tokens but EOS are never among them (they have -inf).
         """
         number = min(number, self.config.target_vocabulary)
-        chunks = [_likeliest(hidden[rows] @ self.output.weight.T, number) for rows in self._chunks(hidden)]
+        chunks = [_likeliest(self.logits(hidden[rows]), number) for rows in self._chunks(hidden)]
         return BestWords(torch.cat([ids for ids, _ in chunks]), torch.cat([logs for _, logs in chunks]))
 
     def _keys(self, layer: DecoderLayer, h: Tensor, embedded: Tensor) -> KeyValue:

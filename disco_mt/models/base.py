@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
+from disco_mt.errors import UserError
 from disco_mt.models.config import ModelConfig
 from disco_mt.models.dropout import Dropout
-from disco_mt.models.encoder import Encoded, Encoder
+from disco_mt.models.encoder import Encoded, Encoder, scaled
 from disco_mt.models.layers import DecoderLayer, Positions, final_norm
-from disco_mt.special import NUM_SPECIAL
+from disco_mt.models.length import PooledLength
+from disco_mt.special import NUM_SPECIAL, PAD
 
 _LOGITS_AT_ONCE = 1 << 22  # entries of a (rows, vocabulary) matrix that are held at a time: 16 MB in float32
 
@@ -35,17 +38,51 @@ class TranslationModel(nn.Module):
         tied = config.tying == "all"
         words = self.encoder.words if tied else nn.Embedding(config.target_vocabulary, config.width)
         self.words = words
-        self.positions = Positions(config.max_target, config.width, config.positions == "learned")
+        self.positions = Positions(config.max_target + config.start_token, config)
         self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder.layers))
         self.norm = final_norm(config)
         self.output = (
             words if config.tying != "none" else nn.Embedding(config.target_vocabulary, config.width)
         )
+        bias = torch.empty(config.target_vocabulary) if config.output_bias else None
+        self.output_bias = None if bias is None else nn.Parameter(bias)
+        pooled = with_length and config.length.predictor == "pooled"
+        self.length = PooledLength(config) if pooled else None
+        self.frozen: tuple[str, ...] = ()
 
-    def encode(self, source: Tensor) -> Encoded:
-        """source: (batch, src), EOS at the end of each sentence."""
-        memory, visible, length_log_probs = self.encoder(source)
+    def freeze(self, parts: Sequence[str]) -> None:
+        """These modules, by their names, are never trained again: no gradient, no dropout."""
+        modules = dict(self.named_modules())
+        for part in parts:
+            if part not in modules or not part:
+                known = ", ".join(name for name, _ in self.named_children())
+                raise UserError(
+                    f"training.freeze names {part!r}, which a {self.config.kind} model does not have; its "
+                    f"parts are {known}, and parts of these such as encoder.words or layers.0"
+                )
+            modules[part].requires_grad_(False)
+        self.frozen = tuple(parts)
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> Self:
+        """As in any module, but frozen parts stay in evaluation mode."""
+        super().train(mode)
+        for part in self.frozen:
+            self.get_submodule(part).eval()
+        return self
+
+    def encode(self, source: Tensor, memory: Tensor | None = None) -> Encoded:
+        """source: (batch, src), EOS at the end of each sentence.
+
+        memory: (batch, src, width), the encoder's states where they are known already (a frozen encoder's).
+        """
+        if memory is None:
+            memory, visible, length_log_probs = self.encoder(source)
+        else:
+            visible, length_log_probs = (source != PAD)[:, None], None
+        if self.length is not None:
+            length_log_probs = self.length.log_probs(memory, visible[:, 0])
         cross = tuple(layer.cross_attention.project(memory) for layer in self.decoder_layers)
         return Encoded(cross, visible, length_log_probs)
 
@@ -56,8 +93,18 @@ class TranslationModel(nn.Module):
 
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
         """w_n + p_n: (batch, tgt, width)."""
-        embedded: Tensor = self.words(tokens) + self.positions(tokens.shape[1], start)
+        embedded: Tensor = scaled(self.words(tokens), self.config) + self.positions(tokens.shape[1], start)
         return embedded
+
+    def embed_at(self, tokens: Tensor, places: Tensor) -> Tensor:
+        """The same of tokens anywhere, each at its own position: (batch, n) both -> (batch, n, width)."""
+        embedded: Tensor = scaled(self.words(tokens), self.config) + self.positions.weight[places]
+        return embedded
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores of the whole vocabulary: (rows, width) -> (rows, vocabulary)."""
+        scores = hidden @ self.output.weight.T
+        return scores if self.output_bias is None else scores + self.output_bias
 
     def best_words(self, hidden: Tensor, allowed: Tensor | None = None) -> BestWords:
         """The (arg)max of the paper: softmax over all entries, argmax over words only. hidden: (rows, width).
@@ -66,16 +113,14 @@ class TranslationModel(nn.Module):
         allowed: (rows, vocabulary) bool, the words among which each row chooses; the default is all.
         """
         chunks = [
-            _best(hidden[rows] @ self.output.weight.T, None if allowed is None else allowed[rows])
+            _best(self.logits(hidden[rows]), None if allowed is None else allowed[rows])
             for rows in self._chunks(hidden)
         ]
         return BestWords(torch.cat([ids for ids, _ in chunks]), torch.cat([logs for _, logs in chunks]))
 
     def word_log_probs(self, hidden: Tensor, ids: Tensor) -> Tensor:
         """log P of given words: hidden (rows, width), ids (rows,) or (rows, words) -> as ids."""
-        chunks = [
-            given_log_probs(hidden[rows] @ self.output.weight.T, ids[rows]) for rows in self._chunks(hidden)
-        ]
+        chunks = [given_log_probs(self.logits(hidden[rows]), ids[rows]) for rows in self._chunks(hidden)]
         return torch.cat(chunks)
 
     def _chunks(self, hidden: Tensor) -> list[slice]:
@@ -100,9 +145,9 @@ def given_log_probs(logits: Tensor, ids: Tensor) -> Tensor:
 
 
 def initialise(model: TranslationModel, generator: torch.Generator) -> None:
-    """Weights N(0, 0.02), biases 0, LayerNorm gamma 1 and beta 0."""
+    """Weights N(0, 0.02), biases 0, LayerNorm gamma 1 and beta 0; a pooled length predictor is its prior."""
     for name, parameter in model.named_parameters():
-        if name.endswith("bias"):
+        if name.endswith("bias") or name == "length.shift.weight":
             nn.init.zeros_(parameter)
         elif "norm" in name:
             nn.init.ones_(parameter)

@@ -12,6 +12,9 @@ from torch import Tensor, nn
 from disco_mt.models.config import ModelConfig, Stack
 from disco_mt.models.dropout import Dropout
 
+ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU}
+_EMBEDDING_SCALE = 0.02 * math.sqrt(2)  # of sinusoids beside N(0, 0.02) embeddings
+
 
 class KeyValue(NamedTuple):
     """Projected keys and values, (batch, heads, key, width / heads) each."""
@@ -25,10 +28,10 @@ class KeyValue(NamedTuple):
 
 
 class LayerNorm(nn.LayerNorm):
-    """LayerNorm with the paper's eps 1e-12, which underflows in half precision: there it runs in float32."""
+    """LayerNorm; the paper's epsilon 1e-12 underflows in half precision, so there it runs in float32."""
 
-    def __init__(self, width: int) -> None:
-        super().__init__(width, eps=1e-12)
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config.width, eps=config.norm_epsilon)
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dtype in (torch.float16, torch.bfloat16):
@@ -38,20 +41,21 @@ class LayerNorm(nn.LayerNorm):
 
 
 class Positions(nn.Module):
-    """A vector a position, learned or sinusoidal; the first position has row 0."""
+    """One vector per position, learned or sinusoidal; the first position has row 0."""
 
-    def __init__(self, rows: int, width: int, learned: bool) -> None:
+    def __init__(self, rows: int, config: ModelConfig) -> None:
         super().__init__()
-        if learned:
-            self.weight = nn.Parameter(torch.empty(rows, width))
+        self.scale = 1.0 if config.positions == "marian" else _EMBEDDING_SCALE
+        if config.positions == "learned":
+            self.weight = nn.Parameter(torch.empty(rows, config.width))
         else:
-            self.register_buffer("weight", torch.empty(rows, width), persistent=False)
+            self.register_buffer("weight", torch.empty(rows, config.width), persistent=False)
             self.fill()
 
     def fill(self) -> None:
         """Compute a sinusoidal table; a learned one is left alone."""
         if not isinstance(self.weight, nn.Parameter):
-            self.weight.copy_(sinusoids(*self.weight.shape))
+            self.weight.copy_(self.scale * sinusoids(*self.weight.shape))
 
     def forward(self, length: int, start: int = 0) -> Tensor:
         """Rows for `length` positions from `start` on: (length, width)."""
@@ -59,10 +63,10 @@ class Positions(nn.Module):
 
 
 def sinusoids(rows: int, width: int) -> Tensor:
-    """Vaswani et al.'s fixed table, at a scale like that of N(0, 0.02) embeddings: (rows, width)."""
+    """Vaswani et al.'s fixed table, all sines before all cosines: (rows, width)."""
     frequency = torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))
     angle = torch.arange(rows)[:, None] * frequency
-    return 0.02 * math.sqrt(2) * torch.cat([angle.sin(), angle.cos()], dim=1)[:, :width]
+    return torch.cat([angle.sin(), angle.cos()], dim=1)[:, :width]
 
 
 class Attention(nn.Module):
@@ -100,7 +104,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.up = nn.Linear(width, hidden)
         self.down = nn.Linear(hidden, width)
-        self.activation = nn.GELU() if activation == "gelu" else nn.ReLU()
+        self.activation = ACTIVATIONS[activation]()
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -113,7 +117,7 @@ class Residual(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.norm = LayerNorm(config.width)
+        self.norm = LayerNorm(config)
         self.dropout = Dropout(config.dropout)
         self.pre = config.norm == "pre"
 
@@ -185,4 +189,4 @@ def feed_forward(config: ModelConfig, stack: Stack) -> FeedForward:
 
 def final_norm(config: ModelConfig) -> nn.Module:
     """Pre-norm stacks need one more LayerNorm at their end; post-norm stacks none."""
-    return LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
+    return LayerNorm(config) if config.norm == "pre" else nn.Identity()

@@ -24,13 +24,20 @@ _LOGITS_AT_ONCE_GPU = 1 << 27
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, wanted: Tensor, smoothing: float, products: torch.dtype
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        wanted: Tensor,
+        smoothing: float,
+        products: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         rows_low, weight_low = hidden.to(products), weight.to(products)
         hidden, weight = _at_least_float32(hidden), _at_least_float32(weight)
-        needed = any(ctx.needs_input_grad[:2])
+        needed = any(ctx.needs_input_grad[:3])
         hidden_grad = torch.empty_like(hidden) if needed else None
         weight_grad = torch.zeros_like(weight) if needed else None
+        bias_grad = torch.zeros_like(bias) if needed and bias is not None else None
         nll = hidden.new_zeros((), dtype=torch.float64)
         normalisers = hidden.new_zeros((), dtype=torch.float64)
         size = max(1, _at_once(hidden) // len(weight))
@@ -38,6 +45,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
         for start in range(0, len(hidden), size):
             rows, ids = rows_low[start : start + size], wanted[start : start + size, None]
             logits = _product(rows, weight_low.T, buffer[: len(rows)])
+            if bias is not None:
+                logits += bias
             gold, highest = logits.gather(1, ids), logits.amax(dim=1, keepdim=True)
             # e^logits in place, the highest being 1: the softmax but for its divisor.
             total = logits.sub_(highest).exp_().sum(dim=1, keepdim=True)
@@ -49,32 +58,39 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 grad, share = logits.to(rows.dtype), 1 / total
                 _product(grad, weight_low, hidden_grad[start : start + size]).mul_(share)
                 _add_product(grad.T, (rows * share).to(rows.dtype), weight_grad)
+                if bias_grad is not None:
+                    bias_grad.addmv_(logits.T, share[:, 0])
         if hidden_grad is not None and weight_grad is not None:
             every = smoothing / len(weight)
             hidden_grad -= every * weight.sum(dim=0)
             weight_grad -= every * hidden.sum(dim=0)
-        ctx.gradients = hidden_grad, weight_grad
+            if bias_grad is not None:
+                bias_grad -= every * len(hidden)
+        ctx.gradients = hidden_grad, weight_grad, bias_grad
         ctx.mark_non_differentiable(nll)
         # The mean NLL of all entries needs the mean logit alone, hidden . (mean weight).
         mean_logits = (hidden @ weight.mean(dim=0)).sum(dtype=torch.float64)
+        if bias is not None:
+            mean_logits = mean_logits + len(hidden) * bias.mean()
         loss = (1 - smoothing) * nll + smoothing * (normalisers - mean_logits)
         return loss.to(hidden.dtype), nll.to(hidden.dtype)
 
     @staticmethod
-    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
-        (hidden_grad, weight_grad), ctx.gradients = ctx.gradients, None  # scaled in place, so but once
-        return hidden_grad.mul_(scale), weight_grad.mul_(scale), None, None, None
+    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        gradients, ctx.gradients = ctx.gradients, None  # scaled in place, so only once
+        scaled = (None if each is None else each.mul_(scale) for each in gradients)
+        return *scaled, None, None, None
 
 
 def linear_cross_entropy(
-    hidden: Tensor, weight: Tensor, wanted: Tensor, smoothing: float
+    hidden: Tensor, weight: Tensor, wanted: Tensor, smoothing: float, bias: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Sums over rows of (1 - eps) * NLL + eps / V * (NLL of every entry), and of the NLL alone (no gradient).
 
-    hidden: (rows, width); weight: (vocabulary, width); wanted: (rows,) ids. Under autocast the products are
-    in half precision, and all else in float32.
+    hidden: (rows, width); weight: (vocabulary, width); bias: (vocabulary,) of the logits; wanted: (rows,)
+    ids. Under autocast the products are in half precision, and all else in float32.
     """
-    arguments = hidden, weight, wanted, smoothing, _product_type(hidden)
+    arguments = hidden, weight, bias, wanted, smoothing, _product_type(hidden)
     with torch.autocast(hidden.device.type, enabled=False):
         loss, nll = _LinearCrossEntropy.apply(*arguments)  # type: ignore[no-untyped-call]
     return loss, nll

@@ -40,7 +40,9 @@ def word_loss(
     model: TranslationModel, hidden: Tensor, target: Tensor, predicted: Tensor, smoothing: float
 ) -> Losses:
     """Label-smoothed NLL of the target where `predicted` is True. hidden: (batch, tgt, width)."""
-    loss, nll = linear_cross_entropy(hidden[predicted], model.output.weight, target[predicted], smoothing)
+    loss, nll = linear_cross_entropy(
+        hidden[predicted], model.output.weight, target[predicted], smoothing, model.output_bias
+    )
     return Losses(loss, {"nll": nll.detach()}, int(predicted.sum()))
 
 
