@@ -1,19 +1,23 @@
 """Read a SentencePiece unigram model (.spm, .model) and segment text as SentencePiece does.
 
-The file is a protocol buffer (sentencepiece_model.proto). The few fields that matter are read here, so neither
-protobuf nor sentencepiece has to be installed. The segmentation itself is the Unigram model of HF `tokenizers`.
+The file is a protocol buffer (sentencepiece_model.proto). The few fields that matter are read here, so that
+neither protobuf nor sentencepiece has to be installed. The Unigram model of HF `tokenizers` segments.
+
+Three things are done differently, all of them rare: a combining mark behind a compatibility character (a
+full-width letter, a ligature) is dropped; marks are not composed with a letter if together they take six bytes
+or more; and of two equally likely segmentations (of a row of hyphens) the other one may be chosen.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from disco_mt.errors import UserError
-from disco_mt.special import NUM_SPECIAL, SPECIAL_TOKENS, UNK
+from disco_mt.special import SPECIAL_TOKENS, UNK
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
@@ -38,6 +42,7 @@ class SentencePieceModel:
     charsmap: bytes  # compiled normalisation rules; empty: none
     add_dummy_prefix: bool
     remove_extra_whitespaces: bool
+    worst: float  # the lowest score of the file
 
     @staticmethod
     def read(path: Path) -> SentencePieceModel:
@@ -48,13 +53,18 @@ class SentencePieceModel:
             raise UserError(f"cannot read the SentencePiece model {path}: {error.strerror}") from error
         try:
             return _parse(content, path)
-        except (_Malformed, UnicodeDecodeError, struct.error) as error:
+        except (_MalformedError, UnicodeDecodeError, struct.error) as error:
             raise UserError(
                 f"{path} is not a SentencePiece model: {error}; the file is damaged or of another format"
             ) from None
 
+    def restricted(self, known: Container[str]) -> SentencePieceModel:
+        """The same model without the pieces that are not known."""
+        kept = tuple((text, score) for text, score in self.pieces if text in known)
+        return replace(self, pieces=kept)
+
     def backend(self, unreachable: Sequence[str] = (), rewrites: Sequence[tuple[str, str]] = ()) -> Backend:
-        """The HF tokenizer: special tokens first, then the pieces in their order, then the unreachable tokens.
+        """The HF tokenizer: special tokens first, then the pieces in their order, then unreachable tokens.
 
         unreachable: tokens that ids must exist for although text never becomes them; see `UNREACHABLE`.
         rewrites: characters and what they are replaced with before segmentation.
@@ -62,13 +72,12 @@ class SentencePieceModel:
         from tokenizers import Tokenizer as Backend
         from tokenizers.models import Unigram
 
-        # SentencePiece scores an unknown character 10 below its worst piece, and so does Unigram, if the tokens
-        # that it does not know of are no worse.
-        worst = min(score for _, score in self.pieces)
+        # SentencePiece scores an unknown character 10 below its worst piece. So does Unigram, if the tokens
+        # that SentencePiece does not have are scored like the worst piece.
         vocabulary = [
-            *((token, worst) for token in SPECIAL_TOKENS),
+            *((token, self.worst) for token in SPECIAL_TOKENS),
             *self.pieces,
-            *((UNREACHABLE + token, worst) for token in unreachable),
+            *((UNREACHABLE + token, self.worst) for token in unreachable),
         ]
         backend = Backend(Unigram(vocabulary, UNK, byte_fallback=False))
         backend.normalizer = self._normalizer(rewrites)
@@ -115,7 +124,7 @@ def _decoder() -> Any:
     return Decoders([Replace(UNREACHABLE, ""), Replace(SPACE, " "), Fuse()])
 
 
-class _Malformed(Exception):
+class _MalformedError(Exception):
     """The bytes are not a protocol buffer."""
 
 
@@ -132,7 +141,7 @@ def _parse(content: bytes, path: Path) -> SentencePieceModel:
         elif field in specs:
             specs[field] = dict(_fields(value))
     if not pieces:
-        raise _Malformed("it has no pieces")
+        raise _MalformedError("it has no pieces")
     _check_supported(path, kinds, specs)
     normalizer = specs[_NORMALIZER]
     return SentencePieceModel(
@@ -140,6 +149,7 @@ def _parse(content: bytes, path: Path) -> SentencePieceModel:
         charsmap=normalizer.get(2, b""),
         add_dummy_prefix=bool(normalizer.get(3, 1)),
         remove_extra_whitespaces=bool(normalizer.get(4, 1)),
+        worst=min(score for _, score in pieces),
     )
 
 
@@ -147,7 +157,7 @@ def _piece(content: object) -> tuple[str, float, int]:
     fields = dict(_fields(content))
     text, score, kind = fields.get(1), fields.get(2, bytes(4)), fields.get(3, _NORMAL)
     if not isinstance(text, bytes) or not isinstance(score, bytes) or not isinstance(kind, int):
-        raise _Malformed("a piece lacks its text, score or type")
+        raise _MalformedError("a piece lacks its text, score or type")
     return text.decode("utf-8"), struct.unpack("<f", score)[0], kind
 
 
@@ -166,13 +176,13 @@ def _check_supported(path: Path, kinds: set[int], specs: dict[int, dict[int, Any
     }
     found = [name for name, there in unsupported.items() if there]
     if found:
-        raise UserError(f"{path}: this SentencePiece model uses {', '.join(found)}, which Disco does not have")
+        raise UserError(f"{path}: SentencePiece models with {', '.join(found)} are not supported")
 
 
 def _fields(content: object) -> Iterator[tuple[int, int | bytes]]:
     """(number, value) of each field of a message: an integer, or the bytes of anything else."""
     if not isinstance(content, bytes):
-        raise _Malformed("a number stands in place of a message")
+        raise _MalformedError("a number stands in place of a message")
     at = 0
     while at < len(content):
         key, at = _varint(content, at)
@@ -182,7 +192,7 @@ def _fields(content: object) -> Iterator[tuple[int, int | bytes]]:
             continue
         size, at = _size(content, at, key & 7)
         if at + size > len(content):
-            raise _Malformed("it ends in the middle of a field")
+            raise _MalformedError("it ends in the middle of a field")
         yield key >> 3, content[at : at + size]
         at += size
 
@@ -196,7 +206,7 @@ def _size(content: bytes, at: int, wire_type: int) -> tuple[int, int]:
             return _varint(content, at)
         case 5:
             return 4, at
-    raise _Malformed(f"there is no wire type {wire_type}")
+    raise _MalformedError(f"there is no wire type {wire_type}")
 
 
 def _varint(content: bytes, at: int) -> tuple[int, int]:
@@ -208,4 +218,4 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
         shift += 7
         if byte < 0x80:
             return value, at
-    raise _Malformed("it ends in the middle of a number")
+    raise _MalformedError("it ends in the middle of a number")
