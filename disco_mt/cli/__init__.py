@@ -31,6 +31,7 @@ VERBS = {
     "export": "a model for another engine: ctranslate2, onnx",
     "shortlist": "a dataset -> which words go together: fewer to choose from, faster translation",
     "import-fairseq": "the authors' checkpoint -> a model directory",
+    "import-marian": "a MarianMT model (OPUS-MT) -> a model directory",
     "info": "versions, threads, device, models found",
 }
 
