@@ -7,12 +7,14 @@ from pathlib import Path
 from disco_mt.data.dataset import Dataset
 from disco_mt.errors import UserError
 from disco_mt.evaluation.dev import dev_scorer
+from disco_mt.files import atomic_directory, refuse_existing
 from disco_mt.models.autoregressive import Autoregressive
 from disco_mt.models.build import build_model
-from disco_mt.models.directory import check_fits, load_weights, read_config
+from disco_mt.models.directory import check_fits, load_weights, read_config, save_model
 from disco_mt.objectives.build import build_objective
 from disco_mt.recipes.recipe import Recipe
 from disco_mt.recipes.start import start_from
+from disco_mt.training.best import card
 from disco_mt.training.loop import train
 from disco_mt.training.processes import own_device, together
 from disco_mt.training.rundir import read_recipe
@@ -55,6 +57,22 @@ def train_recipe(
             quiet=quiet,
             processes=processes,
         )
+
+
+def write_start(recipe: Recipe, data: Path, out: Path) -> None:
+    """The model that a training would start from, as a model directory."""
+    refuse_existing(out)
+    dataset = Dataset.open(data)
+    recipe = recipe.for_data(dataset)
+    model = build_model(recipe.model, recipe.training.seed)
+    model.freeze(recipe.training.freeze)
+    described = recipe.as_dict()
+    if recipe.start.model:
+        described |= {"start": start_from(model, recipe.start, dataset)}
+    with atomic_directory(out) as directory:
+        text = dataset.text.save(directory)
+        about = "The weights that a training starts from; nothing has been trained yet."
+        save_model(directory, model, text, card(model, text, about), {"recipe": described})
 
 
 def _teacher(recipe: Recipe, dataset: Dataset, device: str) -> Autoregressive:
