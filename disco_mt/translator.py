@@ -36,6 +36,7 @@ from disco_mt.text.sentences import split_sentences
 from disco_mt.text.tokenizer import Tokenizer
 
 PRETRAINED = Path(__file__).parent / "pretrained"
+MODEL_FILES = ("*.json", "*.safetensors", "*.md")  # what is fetched from the hub
 DEFAULT_MODEL = "en-de"
 NOBODY = "none"  # reads the candidates
 BATCH_TOKENS = 2048  # padded source tokens that are decoded together
@@ -320,15 +321,15 @@ class Translator:
         return torch.tensor(rows, device=self.device)
 
 
-def find_model(name: str | Path) -> Path:
-    """The directory of a shipped model, a local one, or one fetched from the hub."""
+def find_model(name: str | Path, files: Sequence[str] = MODEL_FILES) -> Path:
+    """The directory of a shipped model, a local one, or one of which `files` are fetched from the hub."""
     path = Path(name)
     if path.exists():
         return path
     if str(name) in shipped_models():
         return PRETRAINED / str(name)
     if str(name).count("/") == 1 and not str(name).startswith((".", "/", "~")):
-        return _from_hub(str(name))
+        return _from_hub(str(name), files)
     shipped = ", ".join(shipped_models()) or "none yet: `disco demo` trains one"
     raise UserError(
         f"there is no model {str(name)!r}: neither a directory nor a shipped model (shipped: {shipped})"
@@ -371,12 +372,12 @@ def _rescorer(directory: Directory, model: TranslationModel, name: str) -> Reade
     return other
 
 
-def _from_hub(name: str) -> Path:
+def _from_hub(name: str, files: Sequence[str]) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors", "*.md"]))
+        return Path(snapshot_download(name, allow_patterns=list(files)))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(

@@ -19,10 +19,12 @@ VERBS = {
     "corpus": "write a known corpus as text files",
     "prepare": "parallel text files -> a dataset directory",
     "train": "a recipe and a dataset -> a trained model",
+    "start": "the model that a training would start from, as a model directory",
     "average": "the best checkpoints of a run -> one model",
     "distill": "a teacher's translations of a dataset -> a new dataset",
     "translate": "text in, translation out",
     "evaluate": "score a model: BLEU, chrF, steps",
+    "probe": "the loss of a DisCo by what a word may see",
     "bench": "time models and engines side by side: CTranslate2, DisCo, CMLM",
     "experiment": "a table or figure of the paper: ours beside its own",
     "serve": "an HTTP API and a page in front of models",
@@ -31,6 +33,7 @@ VERBS = {
     "export": "a model for another engine: ctranslate2, onnx",
     "shortlist": "a dataset -> which words go together: fewer to choose from, faster translation",
     "import-fairseq": "the authors' checkpoint -> a model directory",
+    "import-marian": "a MarianMT model (OPUS-MT) -> a model directory",
     "info": "versions, threads, device, models found",
 }
 

@@ -129,11 +129,14 @@ class ModelConfig:
                 "model.tying 'all' needs a joint vocabulary, but the source has "
                 f"{self.source_vocabulary} entries and the target {self.target_vocabulary}; use 'decoder'"
             )
+        self._check_kind()
+
+    def _check_kind(self) -> None:
+        """Refuse options of another kind of model."""
         if self.contextless and self.kind != "autoregressive":
             raise UserError(
                 f"model.contextless is for autoregressive models, not {self.kind}; disco always is"
             )
-
         for name in ("start_token", "query_word"):
             if getattr(self, name) and self.kind != "disco":
                 raise UserError(f"model.{name} is for disco models, not {self.kind}")

@@ -1,7 +1,7 @@
 """Text <-> words separated by spaces, the paper's way: Moses tokenisation, and jieba for Chinese.
 
 BPE then runs on the words. Unlike the default ("raw"), this is not exactly undone: detokenising guesses
-where the spaces were. "raw" and "pretokenized" text pass through unchanged.
+where the spaces were. "raw", "sentencepiece" and "pretokenized" text pass through unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from disco_mt.errors import UserError
 if TYPE_CHECKING:
     from sacremoses import MosesDetokenizer, MosesTokenizer
 
-Processing = Literal["raw", "moses", "jieba", "pretokenized"]
+Processing = Literal["raw", "moses", "jieba", "sentencepiece", "pretokenized"]
 Split = Callable[
     [Iterable[str], str, Processing], Iterator[str]
 ]  # `split_words`, or a faster way to the same
@@ -29,14 +29,14 @@ _SPACE_IN_CHINESE = re.compile(f"(?<=[{_CHINESE}]) +(?=[{_CHINESE}])")
 
 
 def to_words(text: str, language: str, processing: Processing) -> str:
-    """`text` as words separated by single spaces (raw and pretokenized text: as it is)."""
+    """`text` as words separated by single spaces (raw, sentencepiece and pretokenized text: as it is)."""
     match processing:
         case "moses":
             tokens = _moses_tokenizer(language).tokenize(text, aggressive_dash_splits=True, escape=False)
             return " ".join(tokens)
         case "jieba":
             return " ".join(word for word in _jieba().cut(text) if word.strip())
-        case "raw" | "pretokenized":
+        case "raw" | "sentencepiece" | "pretokenized":
             return text
 
 
@@ -52,6 +52,8 @@ def from_words(words: str, language: str, processing: Processing) -> str:
             return str(_moses_detokenizer(language).detokenize(words.split(), unescape=False))
         case "jieba":
             return _SPACE_IN_CHINESE.sub("", words)
+        case "sentencepiece":
+            return words.strip(" ")
         case "raw" | "pretokenized":
             return words
 

@@ -20,6 +20,7 @@ SPACELESS = ("zh", "ja", "th")  # languages whose raw text has no spaces between
 JOINERS = "-‐‑'’_\u00ad\u200c\u200d"  # beside a word, these make it part of a longer one
 CONTINUES = "@@"  # how subword-nmt, the paper's BPE, marks a token that does not end its word
 
+_AS_WRITTEN = ("raw", "sentencepiece")  # spaces stand where the text has them
 _PLACE = re.compile(r"(.+)@(?:(-?\d{1,9}):)?(-?\d{0,9})", re.DOTALL)
 
 
@@ -111,8 +112,8 @@ def may_precede(target: Tokenizer) -> list[bool]:
 
 
 def has_spaces(target: Tokenizer) -> bool:
-    """Are the words that BPE sees separated by spaces?"""
-    return target.processing != "raw" or target.language not in SPACELESS
+    """Are the words that the vocabulary is made of separated by spaces?"""
+    return target.processing not in _AS_WRITTEN or target.language not in SPACELESS
 
 
 def _trimmed(word: str) -> str:
@@ -127,16 +128,19 @@ def _spaced(text: str) -> str:
 
 def _attached(text: str, target: Tokenizer) -> bool:
     """Is it written without a space before it? A full stop is; in some languages everything is."""
-    if target.processing != "raw":
+    if target.processing not in _AS_WRITTEN:
         return False  # each word has its space; the text is put together afterwards
     closing = unicodedata.category(text[0]) in ("Po", "Pe", "Pf") and text[0] not in JOINERS + "¿¡"
     return closing or not has_spaces(target)
 
 
 def _without_space(text: str, target: Tokenizer) -> list[int]:
-    """The tokens of `text` right behind something from which the tokenizer always cuts it."""
+    """The tokens of `text` right behind something from which the tokenizer cuts it."""
     before = "," if _is_letter(text[0]) else "x"
-    return target.encode(before + text)[len(target.encode(before)) :]
+    cut, ids = target.encode(before), target.encode(before + text)
+    if ids[: len(cut)] != cut:  # SentencePiece may have one piece for both
+        return target.encode(text)
+    return ids[len(cut) :]
 
 
 def _begins_anew(piece: str) -> bool:

@@ -3,6 +3,9 @@
 `decode(encode(text))` gives back any Unicode text, with one exception: runs of spaces (U+0020) become one
 space, and spaces at both ends go. A lone surrogate, which is no character, is read as U+FFFD. Text that
 spells a special token ("</s>") is encoded like any other text: special ids never come from text.
+
+Vocabularies of other systems are taken over as well: whole words ("pretokenized", from fairseq), and unigram
+pieces ("sentencepiece", from Marian: sentencepiece.py). Both have an <unk> for what they do not know.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from disco_mt.files import write_text
 from disco_mt.special import NUM_SPECIAL, SPECIAL_TOKENS, UNK
 from disco_mt.text.lines import well_formed
 from disco_mt.text.moses import Processing, from_words, to_words
+from disco_mt.text.sentencepiece import surface
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
@@ -110,13 +114,16 @@ class Tokenizer:
         """
         ids = list(ids)
         names = self.tokens(ids)
-        if self.processing == "pretokenized":
-            return names
+        match self.processing:
+            case "pretokenized":
+                return names
+            case "sentencepiece":
+                return [surface(name) for name in names]
         from tokenizers.decoders import ByteLevel
 
-        surface = ByteLevel()
+        byte_level = ByteLevel()
         return [
-            name if index < NUM_SPECIAL else surface.decode([name])
+            name if index < NUM_SPECIAL else byte_level.decode([name])
             for index, name in zip(ids, names, strict=True)
         ]
 

@@ -1,0 +1,221 @@
+"""Read a SentencePiece unigram model (.spm, .model) and segment text as SentencePiece does.
+
+The file is a protocol buffer (sentencepiece_model.proto). The few fields that matter are read here, so that
+neither protobuf nor sentencepiece has to be installed. The Unigram model of HF `tokenizers` segments.
+
+Three things are done differently, all of them rare: a combining mark behind a compatibility character (a
+full-width letter, a ligature) is dropped; marks are not composed with a letter if together they take six bytes
+or more; and of two equally likely segmentations (of a row of hyphens) the other one may be chosen.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from disco_mt.errors import UserError
+from disco_mt.special import SPECIAL_TOKENS, UNK
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Backend
+
+SPACE = "▁"  # how pieces write a space
+UNREACHABLE = "\0"  # begins the name of a token that exists in the output layer but never matches text
+
+# Wire types, and fields of sentencepiece_model.proto
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_PIECES, _TRAINER, _NORMALIZER, _DENORMALIZER = 1, 2, 3, 5
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)
+_MODEL_TYPES = {1: "unigram", 2: "BPE", 3: "word", 4: "character"}
+
+_SPELLINGS = "|".join(token[1:] for token in SPECIAL_TOKENS)
+
+
+@dataclass(frozen=True)
+class SentencePieceModel:
+    """What a .spm file says about segmentation."""
+
+    pieces: tuple[tuple[str, float], ...]  # what text is made of, with log probabilities; no control symbols
+    charsmap: bytes  # compiled normalisation rules; empty: none
+    add_dummy_prefix: bool
+    remove_extra_whitespaces: bool
+    worst: float  # the lowest score of the file
+
+    @staticmethod
+    def read(path: Path) -> SentencePieceModel:
+        """Parse a .spm file; anything that would be segmented differently here is refused."""
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise UserError(f"cannot read the SentencePiece model {path}: {error.strerror}") from error
+        try:
+            return _parse(content, path)
+        except (_MalformedError, UnicodeDecodeError, struct.error) as error:
+            raise UserError(
+                f"{path} is not a SentencePiece model: {error}; the file is damaged or of another format"
+            ) from None
+
+    def restricted(self, known: Container[str]) -> SentencePieceModel:
+        """The same model without the pieces that are not known."""
+        kept = tuple((text, score) for text, score in self.pieces if text in known)
+        return replace(self, pieces=kept)
+
+    def backend(self, unreachable: Sequence[str] = (), rewrites: Sequence[tuple[str, str]] = ()) -> Backend:
+        """The HF tokenizer: special tokens first, then the pieces in their order, then unreachable tokens.
+
+        unreachable: tokens that ids must exist for although text never becomes them; see `UNREACHABLE`.
+        rewrites: characters and what they are replaced with before segmentation.
+        """
+        from tokenizers import Tokenizer as Backend
+        from tokenizers.models import Unigram
+
+        # SentencePiece scores an unknown character 10 below its worst piece. So does Unigram, if the tokens
+        # that SentencePiece does not have are scored like the worst piece.
+        vocabulary = [
+            *((token, self.worst) for token in SPECIAL_TOKENS),
+            *self.pieces,
+            *((UNREACHABLE + token, self.worst) for token in unreachable),
+        ]
+        backend = Backend(Unigram(vocabulary, UNK, byte_fallback=False))
+        backend.normalizer = self._normalizer(rewrites)
+        backend.pre_tokenizer = self._pre_tokenizer()
+        backend.decoder = _decoder()
+        return backend
+
+    def _normalizer(self, rewrites: Sequence[tuple[str, str]]) -> Any:
+        from tokenizers import Regex
+        from tokenizers.normalizers import Precompiled, Replace
+        from tokenizers.normalizers import Sequence as Normalizers
+
+        steps: list[Any] = [Precompiled(self.charsmap)] if self.charsmap else []
+        steps += [Replace(character, replacement) for character, replacement in rewrites]
+        if self.remove_extra_whitespaces:
+            steps += [Replace(Regex("  +"), " "), Replace(Regex(r"\A | \z"), "")]
+        return Normalizers([*steps, Replace(UNREACHABLE, "\ufffd")])
+
+    def _pre_tokenizer(self) -> Any:
+        """Words with the space before them, and no word that spells a special token.
+
+        Cutting at spaces changes nothing where no piece goes on across one, and lets Unigram cache its words.
+        """
+        from tokenizers import Regex
+        from tokenizers.pre_tokenizers import Metaspace, Split
+        from tokenizers.pre_tokenizers import Sequence as PreTokenizers
+
+        scheme = "always" if self.add_dummy_prefix else "never"
+        by_word = any(text == SPACE for text, _ in self.pieces)
+        by_word = by_word and not any(SPACE in text[1:] for text, _ in self.pieces)
+        special = Split(Regex(f"<(?=(?:{_SPELLINGS}))"), "merged_with_previous")
+        return PreTokenizers([Metaspace(SPACE, prepend_scheme=scheme, split=by_word), special])
+
+
+def surface(token: str) -> str:
+    """A token as it reads, with a space where one begins: "▁the" -> " the"."""
+    return token.removeprefix(UNREACHABLE).replace(SPACE, " ")
+
+
+def _decoder() -> Any:
+    from tokenizers.decoders import Fuse, Replace
+    from tokenizers.decoders import Sequence as Decoders
+
+    return Decoders([Replace(UNREACHABLE, ""), Replace(SPACE, " "), Fuse()])
+
+
+class _MalformedError(Exception):
+    """The bytes are not a protocol buffer."""
+
+
+def _parse(content: bytes, path: Path) -> SentencePieceModel:
+    pieces: list[tuple[str, float]] = []
+    kinds: set[int] = set()
+    specs: dict[int, dict[int, Any]] = {_TRAINER: {}, _NORMALIZER: {}, _DENORMALIZER: {}}
+    for field, value in _fields(content):
+        if field == _PIECES:
+            text, score, kind = _piece(value)
+            kinds.add(kind)
+            if kind == _NORMAL:
+                pieces.append((text, score))
+        elif field in specs:
+            specs[field] = dict(_fields(value))
+    if not pieces:
+        raise _MalformedError("it has no pieces")
+    _check_supported(path, kinds, specs)
+    normalizer = specs[_NORMALIZER]
+    return SentencePieceModel(
+        tuple(pieces),
+        charsmap=normalizer.get(2, b""),
+        add_dummy_prefix=bool(normalizer.get(3, 1)),
+        remove_extra_whitespaces=bool(normalizer.get(4, 1)),
+        worst=min(score for _, score in pieces),
+    )
+
+
+def _piece(content: object) -> tuple[str, float, int]:
+    fields = dict(_fields(content))
+    text, score, kind = fields.get(1), fields.get(2, bytes(4)), fields.get(3, _NORMAL)
+    if not isinstance(text, bytes) or not isinstance(score, bytes) or not isinstance(kind, int):
+        raise _MalformedError("a piece lacks its text, score or type")
+    return text.decode("utf-8"), struct.unpack("<f", score)[0], kind
+
+
+def _check_supported(path: Path, kinds: set[int], specs: dict[int, dict[int, Any]]) -> None:
+    trainer, normalizer = specs[_TRAINER], specs[_NORMALIZER]
+    model_type = trainer.get(3, 1)
+    if model_type != 1:
+        name = _MODEL_TYPES.get(model_type, f"number {model_type}")
+        raise UserError(f"{path}: only unigram SentencePiece models can be read; this one is of type {name}")
+    unsupported = {
+        "byte fallback": bool(trainer.get(35)) or _BYTE in kinds,
+        "user-defined symbols": _USER_DEFINED in kinds,
+        "spaces as suffixes (treat_whitespace_as_suffix)": bool(trainer.get(24)),
+        "spaces as they are (escape_whitespaces = false)": not normalizer.get(5, 1),
+        "a denormaliser": bool(specs[_DENORMALIZER].get(2)),
+    }
+    found = [name for name, there in unsupported.items() if there]
+    if found:
+        raise UserError(f"{path}: SentencePiece models with {', '.join(found)} are not supported")
+
+
+def _fields(content: object) -> Iterator[tuple[int, int | bytes]]:
+    """(number, value) of each field of a message: an integer, or the bytes of anything else."""
+    if not isinstance(content, bytes):
+        raise _MalformedError("a number stands in place of a message")
+    at = 0
+    while at < len(content):
+        key, at = _varint(content, at)
+        if key & 7 == _VARINT:
+            number, at = _varint(content, at)
+            yield key >> 3, number
+            continue
+        size, at = _size(content, at, key & 7)
+        if at + size > len(content):
+            raise _MalformedError("it ends in the middle of a field")
+        yield key >> 3, content[at : at + size]
+        at += size
+
+
+def _size(content: bytes, at: int, wire_type: int) -> tuple[int, int]:
+    """How many bytes a value has, and where they begin."""
+    match wire_type:
+        case 1:
+            return 8, at
+        case 2:
+            return _varint(content, at)
+        case 5:
+            return 4, at
+    raise _MalformedError(f"there is no wire type {wire_type}")
+
+
+def _varint(content: bytes, at: int) -> tuple[int, int]:
+    value, shift = 0, 0
+    while at < len(content) and shift < 64:
+        byte = content[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
+    raise _MalformedError("it ends in the middle of a number")
