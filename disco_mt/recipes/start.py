@@ -27,7 +27,7 @@ from disco_mt.models.config import ModelConfig
 from disco_mt.models.directory import WEIGHTS, check_fits, load_tensors, load_weights, read_config, weights
 from disco_mt.models.disco import DisCo
 from disco_mt.settings import at_least, one_of
-from disco_mt.special import NUM_SPECIAL, PAD
+from disco_mt.special import EOS, NUM_SPECIAL, PAD
 from disco_mt.translator import find_model
 
 Fit = Literal["copy", "least-squares"]
@@ -91,6 +91,10 @@ def fit_to_teacher(
             project = layer.self_attention.key_value
             project.bias.copy_(project.bias + project.weight.double() @ bias)
             project.weight.copy_(project.weight.double() @ weight)
+        # The teacher never read EOS: as an anchor it is the mean of what it did read.
+        model.words.weight[EOS] = (fit.mean_word() / model.config.embedding_scale).to(
+            model.words.weight.dtype
+        )
         if model.query_word is not None:
             model.query_word.copy_(fit.mean_word())
         if model.output_bias is not None:
