@@ -18,6 +18,7 @@ from torch import Tensor
 
 from disco_mt import translator as translator_module
 from disco_mt.cli import main
+from disco_mt.decoding.strategies import DecodingOptions
 from disco_mt.interop.marian import MarianOptions, import_marian
 from disco_mt.models.autoregressive import Autoregressive
 from disco_mt.models.config import ModelConfig, Stack
@@ -87,7 +88,8 @@ def log_probabilities(translator: Translator, source: list[int], target: list[in
 def test_greedy_search_finds_the_same_words(tmp_path: Path, model: dict[str, Any]) -> None:
     translator = imported(write_marian(tmp_path / "opus", CHARSMAP, model["config"]))
     for expected in model["translations"]:
-        found = translator.translate([expected["source"]], beam=1)[0]
+        ids = translator.text.source.encode(expected["source"])
+        found = translator.translate_ids([ids], DecodingOptions(beam=1))[0]
         wanted = our_ids(translator, expected["tokens"])
         if wanted[-1:] == [EOS]:
             assert found.text == expected["text"]
@@ -182,6 +184,47 @@ def test_without_an_output_bias(original: Path) -> None:
 
 def tensors_of(original: Path) -> dict[str, Tensor]:
     return load_file(original / "model.safetensors")
+
+
+# What the model cannot read
+
+
+def test_it_is_copied(original: Path) -> None:
+    translator = imported(original, MarianOptions())
+    plain, *found = translator.translate(
+        ["the cat", "🦄 the cat", "the cat 🦄", "🦄", "a|b", "the cat"], beam=1, batch_tokens=1
+    )
+    assert plain.copied == ()
+    assert found[0].text == f"🦄 {plain.text}"
+    assert found[1].text == f"{plain.text} 🦄"
+    assert found[0].copied == found[1].copied == ("🦄",)
+    assert (found[2].text, found[2].copied, found[2].steps) == ("🦄", ("🦄",), 0)
+    assert found[3].copied == ("|",)
+    assert found[4] == plain
+
+
+def test_it_is_copied_sentence_by_sentence(original: Path) -> None:
+    translator = imported(original, MarianOptions())
+    found = translator.translate(["The cat sees 🦄\n🦄. 🦄🦄 A dog."], beam=1, split=True)[0]
+    assert found.copied == tuple(each for part in found.parts for each in part.copied)
+    assert "".join(found.copied).count("🦄") == found.text.count("🦄") == 4
+    assert "\n" not in found.text
+
+
+def test_it_is_copied_where_a_sentence_is_cut_up(original: Path) -> None:
+    found = imported(original, MarianOptions()).translate(["the 🦄 cat " * 30], beam=1)[0]
+    assert len(found.parts) > 1
+    assert found.text.count("🦄") == len(found.copied[0].replace(" ", "")) == 30
+
+
+def test_the_command_says_so_once(original: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command(original)) == 0
+    capsys.readouterr()
+    translate = ["translate", "--model", str(original.parent / "out"), "--engine", "reference", "--json"]
+    assert main([*translate, "the 🦄", "🦄🦄"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == "disco: 3 characters were copied: the model does not know them\n"
+    assert [json.loads(line)["copied"] for line in captured.out.splitlines()] == [["🦄"], ["🦄🦄"]]
 
 
 # The command
