@@ -106,8 +106,8 @@ def import_marian(model: Path, origin: str, out: Path, options: MarianOptions) -
 
     origin: how to call the original in the model card.
     """
-    languages = _languages(model, options)
     original = _read(model)
+    languages = _languages(model, options)
     source, target = (
         _side(original, side, language, options.exact_tokenizer)
         for side, language in zip(("source", "target"), languages, strict=True)
