@@ -92,9 +92,7 @@ def fit_to_teacher(
             project.bias.copy_(project.bias + project.weight.double() @ bias)
             project.weight.copy_(project.weight.double() @ weight)
         # The teacher never read EOS: as an anchor it is the mean of what it did read.
-        model.words.weight[EOS] = (fit.mean_word() / model.config.embedding_scale).to(
-            model.words.weight.dtype
-        )
+        model.words.weight[EOS].copy_(fit.mean_word() / model.config.embedding_scale)
         if model.query_word is not None:
             model.query_word.copy_(fit.mean_word())
         if model.output_bias is not None:
