@@ -32,6 +32,7 @@ VERBS = {
     "shortlist": "a dataset -> which words go together: fewer to choose from, faster translation",
     "import-fairseq": "the authors' checkpoint -> a model directory",
     "import-marian": "a MarianMT model (OPUS-MT) -> a model directory",
+    "prune-vocabulary": "an imported model -> one with the pieces that your text uses",
     "info": "versions, threads, device, models found",
 }
 
