@@ -16,10 +16,12 @@ class Batch:
     sentence: Tensor  # (batch,) int64: index of each pair in its corpus; keys its randomness
     source: Tensor  # (batch, src) int64
     target: Tensor  # (batch, tgt) int64
+    memory: Tensor | None = None  # (batch, src, width): the states of a frozen encoder, where they are kept
 
     def to(self, device: str) -> Batch:
         """The same batch on another device."""
-        return Batch(self.sentence.to(device), self.source.to(device), self.target.to(device))
+        memory = None if self.memory is None else self.memory.to(device)
+        return Batch(self.sentence.to(device), self.source.to(device), self.target.to(device), memory)
 
     @property
     def target_words(self) -> int:

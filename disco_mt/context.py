@@ -76,6 +76,25 @@ def random(keys: Tensor, words: Tensor, eos: Tensor) -> Tensor:
     return (others & (ranks(draws, among=others) < number)) | eos[:, None, :]
 
 
+def prefix(keys: Tensor, words: Tensor, eos: Tensor) -> Tensor:
+    """What drafting behind an accepted prefix meets: the words before a point, and random ones behind it.
+
+    For each position n the prefix has a uniform number of words, 0..n, and of the words behind it (n itself
+    apart) a uniform number is visible, uniformly chosen. keys: (batch,) from `keyed.sentence_keys`.
+    """
+    size = words.shape[1]
+    row_keys = integers(keys, size)  # (batch, query): one stream per position
+    draws = integers(row_keys, size + 2)[..., 2:]  # (batch, query, key); the first two are the numbers'
+    numbers = uniform(row_keys, 2)  # (batch, query, 2)
+    places = torch.arange(size, device=words.device)
+    length = (numbers[..., 0] * (places + 1)).long()[..., None]  # (batch, query, 1) in 0..n
+    before = words[:, None, :] & (places < length)
+    itself = torch.eye(size, dtype=torch.bool, device=words.device)
+    behind = words[:, None, :] & (places >= length) & ~itself
+    number = (numbers[..., 1:] * (behind.sum(dim=-1, keepdim=True) + 1)).long()
+    return before | (behind & (ranks(draws, among=behind) < number)) | eos[:, None, :]
+
+
 def ranks(values: Tensor, among: Tensor) -> Tensor:
     """Distinct ranks from 0 by rising value along the last axis; of equal values the earlier comes first.
 

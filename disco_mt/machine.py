@@ -7,6 +7,7 @@ Whether they do here, a child process tries.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -42,6 +43,12 @@ def exact_int8_levels() -> int:
     """
     x86 = platform.machine().lower() in ("x86_64", "amd64", "i686", "x86")
     return 63 if x86 and "vnni" not in _cpu_info() else 127
+
+
+@functools.cache
+def has_fast_mkl() -> bool:
+    """Are MKL's bfloat16 products the fastest here? Not on AMD's processors with units for them."""
+    return "avx512_bf16" not in _cpu_info().split() or "Intel" in _cpu_info()
 
 
 def has_amx_int8() -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from disco_mt.errors import UserError
 
@@ -26,17 +26,22 @@ def from_dict(cls: type[T], values: dict[str, Any], where: str) -> T:
         if name not in known:
             raise UserError(f"{where}: unknown key '{name}'; known keys: {', '.join(sorted(known))}")
         _check_type(hints[name], value, f"{where}: {name}")
-    nested = {
-        name: from_dict(hints[name], value, f"{where}: {name}") if is_dataclass(hints[name]) else value
-        for name, value in values.items()
-    }
-    return cls(**nested)
+    return cls(**{name: _value(hints[name], value, f"{where}: {name}") for name, value in values.items()})
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    """A value of TOML or JSON as the field wants it: tables become dataclasses, lists tuples."""
+    if is_dataclass(hint):
+        return from_dict(hint, value, where)  # type: ignore[arg-type]
+    return tuple(value) if get_origin(hint) is tuple else value
 
 
 def _check_type(hint: Any, value: object, where: str) -> None:
     choices = get_args(hint)
     if is_dataclass(hint):
         expected: tuple[type, ...] = (dict,)
+    elif get_origin(hint) is tuple:
+        return _check_list(choices[0], value, where)
     elif hint in (float, float | None):
         expected = (int, float)
     elif isinstance(hint, type):
@@ -47,6 +52,13 @@ def _check_type(hint: Any, value: object, where: str) -> None:
         return None
     if not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
         raise UserError(f"{where} must be {_IN_WORDS[expected[-1]]}, got {value!r}")
+
+
+def _check_list(hint: Any, values: object, where: str) -> None:
+    if not isinstance(values, (list, tuple)):
+        raise UserError(f"{where} must be a list, got {values!r}")
+    for value in values:
+        _check_type(hint, value, where)
 
 
 def one_of(name: str, value: object, choices: tuple[str, ...]) -> None:

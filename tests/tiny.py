@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 import torch
 
 from disco_mt.models.base import TranslationModel
-from disco_mt.models.config import ModelConfig, Stack
+from disco_mt.models.config import Length, ModelConfig, Stack
 from disco_mt.special import EOS, NUM_SPECIAL, PAD
 
 VOCABULARY = 40
@@ -25,6 +27,42 @@ def tiny_config(**changes: object) -> ModelConfig:
         "target_vocabulary": VOCABULARY,
     }
     return ModelConfig(**(sizes | changes))  # type: ignore[arg-type]
+
+
+PRIOR = Length("slot", True, slope=0.9, offset=0.6, spread=0.8, spread_slope=0.1)
+POOLED = Length("pooled", True, slope=1.1, offset=-0.3, spread=1.5, spread_slope=0.05)
+
+
+MARIAN: dict[str, object] = {
+    "norm_epsilon": 1e-5,
+    "activation": "silu",
+    "positions": "marian",
+    "scale_embeddings": True,
+    "output_bias": True,
+    "start_token": True,
+    "query_word": True,
+    "length": POOLED,
+}
+"""All options of a DisCo that was converted from one of Marian's models."""
+
+
+def random_options(draw: random.Random, kind: str = "disco") -> dict[str, object]:
+    """Any of the options that a kind of model has."""
+    options: dict[str, object] = {
+        "norm": draw.choice(("pre", "post")),
+        "norm_epsilon": draw.choice((1e-12, 1e-5)),
+        "activation": draw.choice(("gelu", "relu", "silu")),
+        "tying": draw.choice(("all", "decoder", "none")),
+        "positions": draw.choice(("learned", "sinusoidal", "marian")),
+        "scale_embeddings": draw.random() < 0.5,
+        "output_bias": draw.random() < 0.5,
+    }
+    if kind == "disco":
+        options["start_token"] = draw.random() < 0.5
+        options["query_word"] = draw.random() < 0.5
+    if kind != "autoregressive":
+        options["length"] = draw.choice((Length(), PRIOR, POOLED))
+    return options
 
 
 def lively(model: TranslationModel, seed: int = 0, scale: float = 0.4) -> TranslationModel:

@@ -32,7 +32,7 @@ from disco_mt.models.build import build_model
 from disco_mt.models.cmlm import CMLM
 from disco_mt.models.directory import load_weights, read_config
 from disco_mt.models.disco import DisCo
-from disco_mt.models.length import LengthPredictor
+from disco_mt.models.length import LengthPredictor, PooledLength
 from disco_mt.special import BOS, EOS, MASK, PAD, SPECIAL_TOKENS
 from disco_mt.text.pair import TextPair
 
@@ -206,7 +206,7 @@ def load_engine(system: System, threads: int) -> IncrementalEngine:
     model = load_model(system)
     assert isinstance(model, DisCo)
     if system.precision == "int8":
-        check_int8()
+        check_int8(model.config)
     return IncrementalEngine(make_runtime(model, system.precision, threads), system.pruning)
 
 
@@ -252,18 +252,41 @@ class ForcedLengths(LengthPredictor):
 
     def log_probs(self, slot: Tensor, prior: Tensor | None = None) -> Tensor:
         """As the real one, with the wanted lengths lifted to the top, in their order."""
-        found = super().log_probs(slot, prior)
-        lift = torch.arange(self.wanted.shape[1], 0, -1, dtype=found.dtype).expand(len(found), -1)
-        return found.scatter_add(1, self.wanted + 1, 1000 * lift)  # a class counts EOS
+        return _lifted(super().log_probs(slot, prior), self.wanted)
+
+
+class ForcedPooled(PooledLength):
+    """The same for models whose predictor reads the mean of the encoder's states."""
+
+    def __init__(self, real: PooledLength) -> None:
+        super().__init__(real.config)
+        self.up, self.shift = real.up, real.shift
+        self.wanted = torch.zeros(1, 1, dtype=torch.long)  # (batch, K) words
+
+    def log_probs(self, memory: Tensor, real: Tensor) -> Tensor:
+        """As the real one, with the wanted lengths lifted to the top, in their order."""
+        return _lifted(super().log_probs(memory, real), self.wanted)
+
+
+def _lifted(log_probs: Tensor, wanted: Tensor) -> Tensor:
+    """Scores of the lengths, (batch, classes), with the wanted ones, (batch, K) words, far above the rest."""
+    lift = torch.arange(wanted.shape[1], 0, -1, dtype=log_probs.dtype).expand(len(log_probs), -1)
+    return log_probs.scatter_add(1, wanted + 1, 1000 * lift)  # a class counts EOS
 
 
 def force_lengths(model: TranslationModel, structures: Sequence[Structure]) -> None:
     """Tell the next batch's lengths to a model of random weights."""
+    wanted = torch.tensor([structure.lengths for structure in structures])
+    if model.length is not None:
+        if not isinstance(model.length, ForcedPooled):
+            model.length = ForcedPooled(model.length)
+        model.length.wanted = wanted
+        return
     predictor = model.encoder.length
     assert predictor is not None
     if not isinstance(predictor, ForcedLengths):
         predictor = model.encoder.length = ForcedLengths(predictor)
-    predictor.wanted = torch.tensor([structure.lengths for structure in structures])
+    predictor.wanted = wanted
 
 
 def padded(sources: list[Ids]) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from disco_mt.bench.sentences import Outcome
 from disco_mt.models.config import ModelConfig
+from disco_mt.models.length import FURTHEST
 
 
 def gflop(config: ModelConfig, outcome: Outcome) -> float:
@@ -18,16 +19,24 @@ def gflop(config: ModelConfig, outcome: Outcome) -> float:
 def _encoder(config: ModelConfig, source: int) -> int:
     """Multiply-adds of the encoder, and of the source's keys and values in every decoder layer."""
     d, stack = config.width, config.encoder
-    rows = source if config.kind == "autoregressive" else source + 1  # the length slot
+    slot = config.kind != "autoregressive" and config.length.predictor == "slot"
+    rows = source + slot
     row = 4 * d * d + 2 * rows * d + 2 * d * stack.hidden
-    length = 0 if config.kind == "autoregressive" else d * config.length_classes
-    return rows * stack.layers * row + length + source * config.decoder.layers * 2 * d * d
+    return rows * stack.layers * row + _length(config) + source * config.decoder.layers * 2 * d * d
+
+
+def _length(config: ModelConfig) -> int:
+    """Multiply-adds of the length predictor, the slot's way through the encoder apart."""
+    if config.kind == "autoregressive":
+        return 0
+    d = config.width
+    return d * config.length_classes if config.length.predictor == "slot" else d * (d + 2 * FURTHEST + 1)
 
 
 def _decoder(config: ModelConfig, outcome: Outcome) -> int:
     """Multiply-adds of the decoder: rows through all layers and the vocabulary, and target keys."""
     d, stack = config.width, config.decoder
-    seen = outcome.words + 1
+    seen = outcome.words + 1 + config.start_token
     if config.kind == "autoregressive":
         seen = (seen + 1) // 2  # on average
     self_attention = 2 * d * d + 2 * seen * d  # queries, output; scores, mixing

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import tyro
 
@@ -15,6 +15,8 @@ from disco_mt.recipes.recipe import Recipe, load_recipe, shipped_recipes
 from disco_mt.recipes.train import train_recipe
 from disco_mt.training.processes import rank
 from disco_mt.training.session import TrainingResult
+
+Command = TypeVar("Command", bound=Any)  # a dataclass with the fields `recipe` and `settings`
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,9 @@ def run(command: TrainCommand) -> int:
     """Train, and say where the models are."""
     use_threads(command.threads)
     result = train_recipe(
-        command.settings,
+        _with_start(command),
         command.data,
         command.out,
-        start=command.start,
         resume=command.resume,
         device=command.device,
         quiet=command.quiet,
@@ -70,14 +71,23 @@ def run(command: TrainCommand) -> int:
 
 def main(arguments: list[str]) -> int:
     """The verb: the recipe comes first and is read first, so that --help shows its values as the defaults."""
-    if not arguments or arguments[0].startswith("-"):
-        if {"-h", "--help"} & set(arguments):
-            unset = TrainCommand(recipe=tyro.MISSING, data=tyro.MISSING, out=tyro.MISSING)
-            return run(call(TrainCommand, "train", arguments, unset))
-        raise UserError(f"name a recipe first: a file, or one of {', '.join(shipped_recipes())}")
-    recipe = load_recipe(arguments[0])
-    default = TrainCommand(arguments[0], data=tyro.MISSING, out=tyro.MISSING, settings=recipe)
-    return run(call(TrainCommand, "train", arguments, default))
+    unset = TrainCommand(recipe=tyro.MISSING, data=tyro.MISSING, out=tyro.MISSING)
+    return run(call(TrainCommand, "train", arguments, recipe_first(arguments, unset)))
+
+
+def recipe_first(arguments: list[str], unset: Command) -> Command:
+    """The command with the values of the recipe that its first argument names."""
+    if arguments and not arguments[0].startswith("-"):
+        return replace(unset, recipe=arguments[0], settings=load_recipe(arguments[0]))
+    if {"-h", "--help"} & set(arguments):
+        return unset
+    raise UserError(f"name a recipe first: a file, or one of {', '.join(shipped_recipes())}")
+
+
+def _with_start(command: TrainCommand) -> Recipe:
+    """The recipe, with the model to start from if one is named on the command line."""
+    recipe = command.settings
+    return replace(recipe, start=replace(recipe.start, model=command.start)) if command.start else recipe
 
 
 def _summary(command: TrainCommand, result: TrainingResult) -> dict[str, Any]:

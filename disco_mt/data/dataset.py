@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import mmap
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -114,6 +114,7 @@ class Dataset:
     path: Path
     text: TextPair
     splits: dict[str, Split]
+    description: dict[str, Any] = field(default_factory=dict)  # of the text, as in dataset.json
 
     @staticmethod
     def open(path: Path) -> Dataset:
@@ -134,7 +135,7 @@ class Dataset:
             ) from error
         if "train" not in splits:
             raise UserError(f"{path} has no train split; prepare the dataset again")
-        return Dataset(path, text, splits)
+        return Dataset(path, text, splits, description["text"])
 
     @property
     def fingerprint(self) -> str:

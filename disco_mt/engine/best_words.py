@@ -26,9 +26,10 @@ Cut = tuple[int, int, int]
 class OutputTable:
     """The output matrix, cut into blocks."""
 
-    def __init__(self, table: Tensor) -> None:
-        """table: (width, vocabulary)."""
+    def __init__(self, table: Tensor, bias: Tensor | None = None) -> None:
+        """table: (width, vocabulary); bias: (vocabulary,)."""
         self.blocks = [block.contiguous() for block in torch.split(table, _ENTRIES, dim=1)]
+        self.biases = [None] * len(self.blocks) if bias is None else torch.split(bias, _ENTRIES)
         self.size = table.shape[1]
 
     def best(self, hidden: Tensor) -> BestWords:
@@ -39,23 +40,35 @@ class OutputTable:
     def _best(self, hidden: Tensor) -> BestWords:
         logits = hidden.new_empty(len(hidden), self.size)
         reduction = Reduction(logits)
-        for block, part in zip(self.blocks, reduction.parts, strict=True):
+        for block, bias, part in zip(self.blocks, self.biases, reduction.parts, strict=True):
             torch.mm(hidden, block, out=part)
-            reduction.take(part)
+            reduction.take(part if bias is None else part.add_(bias))
         return reduction.result()
 
 
-def best_among(hidden: Tensor, table: Tensor, entries: Tensor) -> BestWords:
-    """The best of a few words, softmax over them alone. table: (vocabulary, width); entries: (n,) ids."""
+def best_among(hidden: Tensor, table: Tensor, entries: Tensor, bias: Tensor | None = None) -> BestWords:
+    """The best of a few words, softmax over them alone.
+
+    table: (vocabulary, width); entries: (n,) ids; bias: (vocabulary,).
+    """
     logits = hidden @ table.index_select(0, entries).T
+    logits = logits if bias is None else logits + bias[entries]
     best, places = logits.max(dim=1)
     return BestWords(entries[places], best - logits.logsumexp(dim=1))
 
 
-def given_words(hidden: Tensor, table: Tensor, ids: Tensor) -> Tensor:
-    """log P of one word a row, softmax over all entries. table: (vocabulary, width); ids: (rows,)."""
+def given_words(hidden: Tensor, table: Tensor, ids: Tensor, bias: Tensor | None = None) -> Tensor:
+    """log P of one word per row, softmax over all entries.
+
+    table: (vocabulary, width); ids: (rows,); bias: (vocabulary,).
+    """
     parts = zip(torch.split(hidden, _ROWS), torch.split(ids, _ROWS), strict=True)
-    return torch.cat([given_log_probs(rows @ table.T, wanted) for rows, wanted in parts])
+    return torch.cat([given_log_probs(_logits(rows, table, bias), wanted) for rows, wanted in parts])
+
+
+def _logits(hidden: Tensor, table: Tensor, bias: Tensor | None) -> Tensor:
+    scores = hidden @ table.T
+    return scores if bias is None else scores + bias
 
 
 class Blocks:
@@ -93,8 +106,12 @@ class Blocks:
         marks: Tensor,
         sums: Tensor,
         scale: Tensor | None,
+        bias: Tensor | None = None,
     ) -> BestWords:
-        """tops: (rows, parts) of each share; marks, sums: (rows, blocks); table: (vocabulary, width)."""
+        """tops: (rows, parts) of each share; marks, sums: (rows, blocks); table: (vocabulary, width).
+
+        bias: (vocabulary,).
+        """
         unit = 1.0 if scale is None else scale
         total = (marks * unit + sums.log()).logsumexp(dim=1, keepdim=True)
         top, block = marks[:, 1:].max(dim=1, keepdim=True)  # of words
@@ -102,6 +119,7 @@ class Blocks:
         places = (self.starts[block] + part + self.strides[block] * torch.arange(_PART)).clamp_(max=self.last)
         entries = table.index_select(0, places.flatten()).view(*places.shape, -1)
         logits = torch.bmm(hidden[:, None], entries.transpose(1, 2))[:, 0]
+        logits = logits if bias is None else logits + bias[places]
         ids = places.gather(1, logits.argmax(dim=1, keepdim=True))
         return BestWords(ids[:, 0], (top * unit - total)[:, 0])
 

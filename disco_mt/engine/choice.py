@@ -18,7 +18,7 @@ from disco_mt.engine import native
 from disco_mt.engine.calibration import calibrated_threads
 from disco_mt.engine.ctranslate2 import CTranslate2Engine, export_ctranslate2
 from disco_mt.engine.easy_first import ORDERS, IncrementalEngine, Work
-from disco_mt.engine.native_runtime import NativeRuntime
+from disco_mt.engine.native_runtime import NativeRuntime, not_in_kernels
 from disco_mt.engine.pruning import Pruning
 from disco_mt.engine.runtime import Runtime
 from disco_mt.engine.split import SplitRuntime
@@ -26,6 +26,7 @@ from disco_mt.engine.torch_runtime import TorchRuntime
 from disco_mt.errors import UserError
 from disco_mt.models.autoregressive import Autoregressive
 from disco_mt.models.base import TranslationModel
+from disco_mt.models.config import ModelConfig
 from disco_mt.models.disco import DisCo
 
 PRECISIONS: dict[str, tuple[str, ...]] = {
@@ -112,9 +113,10 @@ class Incremental:
         self, model: DisCo, precision: str, threads: int = 0, pruning: Pruning | None = None
     ) -> None:
         if precision == "int8":
-            check_int8()
+            check_int8(model.config)
         self.precision = precision
-        self.threads = threads or calibrated_threads(model, precision, arithmetic(precision), make_runtime)
+        computes = arithmetic(precision, model.config)
+        self.threads = threads or calibrated_threads(model, precision, computes, make_runtime)
         self.engine = IncrementalEngine(make_runtime(model, precision, self.threads), pruning)
         self._check_shortlist(model)
 
@@ -166,24 +168,29 @@ def make_runtime(model: DisCo, precision: str, threads: int) -> Runtime:
 
 
 def _int8_runtime(model: DisCo, shares: int) -> Runtime:
-    """Kernels of our own where they run, else ONNX Runtime."""
-    if native.kernels() is not None:
+    """Kernels of our own where they can run the model, else ONNX Runtime."""
+    if _in_kernels(model.config):
         return NativeRuntime(model, shares)
     from disco_mt.engine.onnx_runtime import OnnxRuntime
 
     return OnnxRuntime(model, "int8", shares)
 
 
-def arithmetic(precision: str) -> str:
-    """What computes in a precision here."""
+def _in_kernels(config: ModelConfig) -> bool:
+    """Can the kernels run such a model here?"""
+    return native.kernels() is not None and not not_in_kernels(config)
+
+
+def arithmetic(precision: str, config: ModelConfig | None = None) -> str:
+    """What computes in a precision here. config: of the model; by default one of the paper's."""
     if precision == "fp32":
         return "torch"
-    return "kernels" if native.kernels() is not None else "onnxruntime"
+    return "kernels" if _in_kernels(config or ModelConfig()) else "onnxruntime"
 
 
-def check_int8() -> None:
+def check_int8(config: ModelConfig) -> None:
     """Refuse int8 where there is nothing for it."""
-    if native.kernels() is None:
+    if not _in_kernels(config):
         check_onnx("precision int8", "fp32")
 
 

@@ -29,6 +29,7 @@ from disco_mt.settings import at_least, one_of
 from disco_mt.special import BOS, EOS, MASK, PAD, SPECIAL_TOKENS
 
 _BATCH_TOKENS = 4096  # source tokens, padding included, that are translated at a time
+_ACTIVATIONS = {"gelu": "GELU", "relu": "RELU", "silu": "SWISH"}  # as it calls them
 _LIMITS = "disco_mt"  # our own entry in the engine's config.json, which ignores it
 
 
@@ -228,7 +229,7 @@ def _read_vocabulary(path: Path, side: str) -> list[str]:
 def _specification(model: TranslationModel) -> Any:
     """The whole model in CTranslate2's terms."""
     specs, config = _package().specs, model.config
-    pre, activation = config.norm == "pre", specs.Activation[config.activation.upper()]
+    pre, activation = config.norm == "pre", specs.Activation[_ACTIVATIONS[config.activation]]
     encoder, decoder = (
         side(stack.layers, stack.heads, pre_norm=pre, activation=activation)
         for side, stack in (
@@ -243,6 +244,8 @@ def _specification(model: TranslationModel) -> Any:
     _fill_ends(encoder, encoder.embeddings[0], model.encoder)
     _fill_ends(decoder, decoder.embeddings, model)
     decoder.projection.weight = _array(model.output.weight)
+    if model.output_bias is not None:
+        decoder.projection.bias = _array(model.output_bias)
     spec = specs.TransformerSpec(encoder, decoder)
     spec.config.layer_norm_epsilon = config.norm_epsilon
     spec.config.add_attribute(_LIMITS, {"longest_target": config.longest_target})
@@ -251,7 +254,7 @@ def _specification(model: TranslationModel) -> Any:
 
 def _fill_ends(spec: Any, embeddings: Any, side: Encoder | TranslationModel) -> None:
     """Below and above the layers: word and position vectors, and the last LayerNorm of pre-norm stacks."""
-    spec.scale_embeddings = False
+    spec.scale_embeddings = side.config.scale_embeddings
     embeddings.weight = _array(side.words.weight)
     spec.position_encodings.encodings = _array(side.positions.weight)
     if isinstance(side.norm, LayerNorm):

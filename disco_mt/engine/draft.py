@@ -26,10 +26,11 @@ class Draft:
     log_probs: Tensor  # (S, K, tgt)
     visible: Tensor  # (S, K, tgt, tgt) bool, empty where no word is predicted
     changed: Tensor  # (S, K, tgt) bool: other than one pass ago
-    keys: Tensor  # (2 * layers, S * K, heads, tgt, size) of the tokens, out of date where `changed`
+    keys: Tensor  # (2 * layers, S * K, heads, start + tgt, size), out of date where `changed`
     source: Source
     rows: Tensor  # (S,) decoder rows computed
     projected: Tensor  # (S,) tokens whose keys were projected
+    start: int = 0  # 1 if the first key is the start token's, else 0
     length_penalty: float = 1.0
     entries: Tensor | None = None  # vocabulary ids to choose from, of a lone sentence (shortlist.py)
 
@@ -51,8 +52,20 @@ class Draft:
 
     def anchors(self) -> Tensor:
         """Keys and values of each candidate's EOS. (2 * layers, S * K, width)."""
+        return self._ends().flatten(2)
+
+    def two_anchors(self) -> Tensor:
+        """Those of the start token and of EOS. (2 * layers, S * K, heads, 2, size)."""
+        return torch.stack([self.keys[:, :, :, 0], self._ends()], dim=3)
+
+    def _ends(self) -> Tensor:
+        """Keys and values of each candidate's EOS. (2 * layers, S * K, heads, size)."""
         candidates, places = self.eos.flatten(0, 1).nonzero(as_tuple=True)
-        return self.keys[:, candidates, :, places].movedim(1, 0).flatten(2)
+        return self.keys[:, candidates, :, places + self.start].movedim(1, 0)
+
+    def seen(self, visible: Tensor) -> Tensor:
+        """What rows see, by the slots of the keys: everyone sees the start token. (rows, tgt) bool."""
+        return F.pad(visible, (1, 0), value=True) if self.start else visible
 
     def copied(self, times: int) -> Draft:
         """Each sentence's candidates so many times, one set after the other; `visible` is as it was."""
@@ -69,7 +82,8 @@ class Draft:
         kept: dict[str, Any] = {name: getattr(self, name)[chosen] for name in _BY_SENTENCE}
         kept |= {name: getattr(self, name)[chosen, :, :width] for name in _BY_PLACE}
         visible = self.visible[chosen, :, :width, :width]
-        keys = self.keys[:, chosen.repeat_interleave(self.beam), :, :width].contiguous()
+        slots = width + self.start
+        keys = self.keys[:, chosen.repeat_interleave(self.beam), :, :slots].contiguous()
         return replace(self, **kept, visible=visible, keys=keys, source=self.source.keep(chosen))
 
     def join(self, other: Draft) -> Draft:

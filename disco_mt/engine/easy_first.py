@@ -21,10 +21,10 @@ from disco_mt.decoding.translation import Hypothesis
 from disco_mt.engine.draft import Draft
 from disco_mt.engine.pruning import Pruning
 from disco_mt.engine.reading import read
-from disco_mt.engine.runtime import Runtime, Source
+from disco_mt.engine.runtime import Rows, Runtime, Source
 from disco_mt.engine.schedule import Exact, Schedule
 from disco_mt.engine.shortlist import Shortlist
-from disco_mt.special import EOS, MASK, PAD
+from disco_mt.special import BOS, EOS, MASK, PAD
 
 Order = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(log-probs of the first pass, words, eos) -> who sees whom from the second pass on."""
@@ -162,9 +162,9 @@ class _Run:
         entries = None if self.shortlist is None else self.shortlist.words(sentences[0])
         lengths = self.schedule.lengths(source.length_log_probs, self.beam, self.runtime.longest_target)
         draft = replace(self._blank(places, lengths, source), entries=entries)
-        self._put_keys(draft, draft.eos)
+        self._put_anchors(draft)
         chosen = draft.words.nonzero(as_tuple=True)
-        hidden = self.runtime.first_pass(draft.rows_at(chosen), draft.anchors(), source)
+        hidden = self._first_pass(draft, draft.rows_at(chosen))
         best = self.runtime.best_words(hidden, entries)
         draft.tokens[chosen], draft.log_probs[chosen] = best.ids, best.log_probs
         flat = [each.flatten(0, 1) for each in (draft.log_probs, draft.words, draft.eos)]
@@ -172,13 +172,21 @@ class _Run:
         draft = replace(draft, changed=draft.words).copied(len(self.orders))  # the first pass is that of all
         return self.pruning.dropped(replace(draft, visible=torch.cat(seen, dim=1)))
 
+    def _first_pass(self, draft: Draft, rows: Rows) -> Tensor:
+        """Hidden states of rows that see nothing but the anchors."""
+        if not draft.start:
+            return self.runtime.first_pass(rows, draft.anchors(), draft.source)
+        both = torch.ones(len(rows.places), 2, dtype=torch.bool)
+        return self.runtime.later_pass(rows, both, draft.two_anchors(), draft.source)
+
     def _blank(self, places: list[int], lengths: Tensor, source: Source) -> Draft:
         """Targets before anything is known."""
         spots = torch.arange(int(lengths.max()) + 1)
         words, eos = spots < lengths[..., None], spots == lengths[..., None]
         tokens = torch.full(words.shape, MASK).masked_fill_(eos, EOS).masked_fill_(~words & ~eos, PAD)
         layers, _, heads, _, size = source.keys.shape
-        keys = source.keys.new_zeros(layers, lengths.numel(), heads, len(spots), size)
+        start = self.runtime.start
+        keys = source.keys.new_zeros(layers, lengths.numel(), heads, start + len(spots), size)
         total = lengths.sum(dim=1)
         return Draft(
             *(torch.tensor(places), torch.ones(len(places), dtype=torch.long), lengths),
@@ -189,7 +197,8 @@ class _Run:
             keys=keys,
             source=source,
             rows=total,
-            projected=torch.full_like(total, lengths.shape[1]),
+            projected=torch.full_like(total, (1 + start) * lengths.shape[1]),
+            start=start,
             length_penalty=self.length_penalty,
         )
 
@@ -200,7 +209,7 @@ class _Run:
         chosen = stale.nonzero(as_tuple=True)
         tokens, log_probs = draft.tokens.clone(), draft.log_probs.clone()
         if len(chosen[0]):
-            rows, visible = draft.rows_at(chosen), draft.visible[chosen]
+            rows, visible = draft.rows_at(chosen), draft.seen(draft.visible[chosen])
             hidden = self.runtime.later_pass(rows, visible, draft.keys, draft.source)
             best = self.runtime.best_words(hidden, draft.entries)
             tokens[chosen], log_probs[chosen] = best.ids, best.log_probs
@@ -220,7 +229,18 @@ class _Run:
         """Keys and values of the tokens there. where: (S, K, tgt) bool."""
         candidates, places = where.flatten(0, 1).nonzero(as_tuple=True)
         if len(places):
-            self.runtime.put_keys(draft.tokens[where], candidates, places, draft.keys)
+            slots = places + draft.start if draft.start else places
+            self.runtime.put_keys(draft.tokens[where], candidates, slots, draft.keys)
+
+    def _put_anchors(self, draft: Draft) -> None:
+        """Keys and values of EOS and, in models that have one, of the start token."""
+        if not draft.start:
+            self._put_keys(draft, draft.eos)
+            return
+        candidates, places = draft.eos.flatten(0, 1).nonzero(as_tuple=True)
+        slots = torch.cat([torch.zeros_like(places), places + draft.start])
+        tokens = torch.tensor([BOS, EOS]).repeat_interleave(len(places))
+        self.runtime.put_keys(tokens, candidates.repeat(2), slots, draft.keys)
 
     def leave(self, draft: Draft) -> tuple[Draft | None, list[Finished]]:
         """Part the sentences that are finished from the others."""

@@ -33,13 +33,16 @@ from disco_mt.engine.native import (
 from disco_mt.engine.packed import AttentionWeights, FeedForwardWeights, Linear, Norm, pack
 from disco_mt.engine.rounding import ACTIVE_ZERO, GELU_LEAST, ZERO
 from disco_mt.engine.runtime import Rows, Source, one_after_another
-from disco_mt.engine.torch_runtime import length_log_probs
+from disco_mt.engine.torch_runtime import slot_log_probs
+from disco_mt.errors import UserError
 from disco_mt.models.base import BestWords
 from disco_mt.models.config import ModelConfig, Stack
 from disco_mt.models.disco import DisCo
 from disco_mt.special import NUM_SPECIAL, PAD
 
 _ACTIVATIONS = {"relu": 1, "gelu": 2}
+_UNKNOWN = ("norm_epsilon", "scale_embeddings", "output_bias", "start_token", "query_word")
+"""Options that the kernels were never tried with: a model may have but their defaults."""
 _SHARE = 512  # vocabulary entries that stay together when threads share them out
 
 
@@ -49,13 +52,20 @@ class NativeRuntime:
     def __init__(self, model: DisCo, shares: int = 1) -> None:
         """shares: of the vocabulary, which threads can take at the same time."""
         library, config = kernels(), model.config
+        if missing := not_in_kernels(config):
+            raise UserError(
+                f"the int8 kernels do not know {missing}; use ONNX Runtime's int8, which does: "
+                "pip install 'disco-mt[onnx]'"
+            )
         if library is None:
             raise RuntimeError("the kernels are not compiled, or this processor has no AMX")
         self.kernels: Any = library
         weights = pack(model)
         self.dtype, self.longest_target, self.layers = torch.float32, config.longest_target, weights.layers
+        self.start = 0
         self.source_words, self.source_positions = weights.source_words, weights.source_positions
-        self.words, self.positions, self.lengths = weights.words, weights.positions, weights.lengths
+        assert weights.lengths is not None  # see not_in_kernels
+        self.words, self.positions, self.lengths = weights.words, weights.key_positions, weights.lengths
         self.encoder_norm, self.decoder_norm = weights.encoder_norm, weights.decoder_norm
         self.heads, self.size = config.decoder.heads, config.width // config.decoder.heads
         self.shape, self.encoder_shape = (_shape(config, stack) for stack in (config.decoder, config.encoder))
@@ -95,7 +105,7 @@ class NativeRuntime:
         return matrix
 
     def _norm(self, norm: Norm) -> CNorm:
-        tensors = [each.detach().float().contiguous() for each in norm]
+        tensors = [each.detach().float().contiguous() for each in (norm.weight, norm.bias)]
         self.kept.append(tensors)
         return CNorm(*(each.data_ptr() for each in tensors))
 
@@ -121,12 +131,12 @@ class NativeRuntime:
         keys = x.new_empty(2 * self.layers, len(x), self.heads, source.shape[1], self.size)
         sentences, places = torch.ones_like(source).nonzero(as_tuple=True)
         self._project(x[:, 1:].flatten(0, 1), self.source_keys, sentences, places, keys)
-        return Source(keys, real, length_log_probs(x[:, 0], self.lengths))
+        return Source(keys, real, slot_log_probs(x[:, 0] @ self.lengths.T))
 
-    def put_keys(self, tokens: Tensor, candidates: Tensor, places: Tensor, into: Tensor) -> None:
+    def put_keys(self, tokens: Tensor, candidates: Tensor, slots: Tensor, into: Tensor) -> None:
         """See Runtime."""
-        vectors = self.words[tokens] + self.positions[places]
-        self._project(vectors, self.target_keys, candidates, places, into)
+        vectors = self.words[tokens] + self.positions[slots]
+        self._project(vectors, self.target_keys, candidates, slots, into)
 
     def _project(
         self, vectors: Tensor, matrix: CMatrix, groups: Tensor, places: Tensor, into: Tensor
@@ -207,12 +217,25 @@ class NativeRuntime:
         return tops, ids, marks + sums.log()
 
 
+def not_in_kernels(config: ModelConfig) -> str:
+    """The options of a model that the kernels do not know, by name; "" if they can run it."""
+    plain = ModelConfig()
+    unknown = [name for name in _UNKNOWN if getattr(config, name) != getattr(plain, name)]
+    unknown += ["activation"] if config.activation not in _ACTIVATIONS else []
+    unknown += ["positions"] if config.positions == "marian" else []
+    missing = [f"{name} = {getattr(config, name)!r}" for name in unknown]
+    length = config.length
+    missing += [f"length.predictor = {length.predictor!r}"] if length.predictor != "slot" else []
+    missing += ["length.prior = True"] if length.prior else []
+    return ", ".join(missing)
+
+
 def _shape(config: ModelConfig, stack: Stack) -> CShape:
     relu = config.activation == "relu"
     return CShape(
         *(config.width, stack.heads, stack.hidden, config.norm == "pre", _ACTIVATIONS[config.activation]),
         *(
-            ModelConfig().norm_epsilon,
+            config.norm_epsilon,
             0.0 if relu else GELU_LEAST / ACTIVE_ZERO,
             ZERO,
             0 if relu else ACTIVE_ZERO,
@@ -236,4 +259,4 @@ def _source(rows: Rows, source: Source, number: int) -> CSeen:
 
 def _last(x: Tensor, norm: Norm | None) -> Tensor:
     """The LayerNorm at the end of pre-norm stacks."""
-    return x if norm is None else F.layer_norm(x, x.shape[-1:], *norm, ModelConfig().norm_epsilon)
+    return x if norm is None else F.layer_norm(x, x.shape[-1:], *norm)

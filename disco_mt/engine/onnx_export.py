@@ -24,7 +24,7 @@ from disco_mt.errors import UserError
 from disco_mt.files import atomic_directory, write_text
 from disco_mt.models.base import TranslationModel
 from disco_mt.models.disco import DisCo
-from disco_mt.special import EOS, NUM_SPECIAL, PAD
+from disco_mt.special import BOS, EOS, NUM_SPECIAL, PAD
 from disco_mt.text.pair import TextPair
 
 FORMAT_VERSION = 2
@@ -54,7 +54,8 @@ def decoder_graph(weights: PackedDisCo, graph: Graph) -> bytes:
     """One pass: tokens (batch, tgt), visible (batch, tgt, tgt), and the encoder's outputs, one row a target.
 
     -> ids and log_probs (batch, tgt): the likeliest word at every position. Those of EOS and padding mean
-    nothing. Every row of `visible` must see something: EOS is always visible.
+    nothing. Every row of `visible` must see something: EOS is always visible. A start token, in models that
+    have one, is not among the tokens: the graph adds its key, and everyone sees it.
     """
     width, layers = weights.config.width, weights.layers
     tokens = graph.input("tokens", "int64", ("batch", "tgt"))
@@ -62,17 +63,21 @@ def decoder_graph(weights: PackedDisCo, graph: Graph) -> bytes:
     heads = weights.config.decoder.heads
     source_keys = graph.input("source_keys", "float", (2 * layers, "batch", heads, "src", width // heads))
     source_visible = graph.input("source_visible", "bool", ("batch", "src"))
+    keyed = tokens
+    if weights.config.start_token:
+        keyed, visible = _with_start(graph, tokens, visible)
     biases = (
-        graph.op("Unsqueeze", _bias(graph, visible), graph.integers(1)),  # (batch, 1, tgt, tgt)
+        graph.op("Unsqueeze", _bias(graph, visible), graph.integers(1)),  # (batch, 1, tgt, start and tgt)
         graph.op("Unsqueeze", _bias(graph, source_visible), graph.integers(1, 2)),  # (batch, 1, 1, src)
     )
-    embedded, h = _vectors(weights, graph, tokens)
+    embedded, h = _embedded(weights, graph, keyed), _queries(weights, graph, tokens)
     keys = graph.product(graph.op("Reshape", embedded, graph.integers(-1, width)), weights.target_keys)
-    shape = graph.op("Shape", embedded)
+    shape, keys_shape = graph.op("Shape", h), graph.op("Shape", embedded)
+    h = graph.op("Reshape", h, graph.integers(-1, width))
     for number, layer in enumerate(weights.decoder):
         own = tuple(
             graph.split(
-                graph.op("Reshape", graph.cut(keys, place * width, (place + 1) * width, 1), shape), heads
+                graph.op("Reshape", graph.cut(keys, place * width, (place + 1) * width, 1), keys_shape), heads
             )
             for place in (2 * number, 2 * number + 1)
         )
@@ -89,15 +94,36 @@ def _bias(graph: Graph, visible: str) -> str:
     return graph.op("Where", visible, graph.number(0.0), graph.number(LOW))
 
 
-def _vectors(weights: PackedDisCo, graph: Graph, tokens: str) -> tuple[str, str]:
-    """w_n + p_n, (batch, tgt, width), and p_n alone, (batch * tgt, width)."""
+def _with_start(graph: Graph, tokens: str, visible: str) -> tuple[str, str]:
+    """Tokens with the start token in front, (batch, 1 + tgt), which everyone sees, (batch, tgt, 1 + tgt)."""
+    batch = graph.op("Gather", graph.op("Shape", tokens), graph.integers(0))
+    one = graph.op("Concat", batch, graph.integers(1), attributes={"axis": 0})
+    start = graph.op("Expand", graph.integers(BOS), one)
+    column = graph.op("Unsqueeze", graph.op("Equal", tokens, tokens), graph.integers(2))  # always true
+    return (
+        graph.op("Concat", start, tokens, attributes={"axis": 1}),
+        graph.op("Concat", column, visible, attributes={"axis": 2}),
+    )
+
+
+def _embedded(weights: PackedDisCo, graph: Graph, tokens: str) -> str:
+    """What keys and values come from, w_n + p_n: (batch, start and tgt, width)."""
+    return graph.op("Add", graph.rows(weights.words, tokens), _rows(graph, weights.key_positions, tokens))
+
+
+def _queries(weights: PackedDisCo, graph: Graph, tokens: str) -> str:
+    """Where the queries start, whatever the tokens are: (batch, tgt, width)."""
+    shape = graph.op(
+        "Concat", graph.op("Shape", tokens), graph.integers(weights.config.width), attributes={"axis": 0}
+    )
+    return graph.op("Expand", _rows(graph, weights.query_positions, tokens), shape)
+
+
+def _rows(graph: Graph, table: Tensor, tokens: str) -> str:
+    """As many rows of a table as there are tokens: (tokens, width)."""
     length = graph.op("Gather", graph.op("Shape", tokens), graph.constant(np.array(1, np.int64)))
     zero, one = (graph.constant(np.array(number, np.int64)) for number in range(2))
-    positions = graph.rows(weights.positions, graph.op("Range", zero, length, one))
-    words = graph.rows(weights.words, tokens)
-    alone = graph.op("Expand", positions, graph.op("Shape", words))
-    flat = graph.op("Reshape", alone, graph.integers(-1, weights.config.width))
-    return graph.op("Add", words, positions), flat
+    return graph.rows(table, graph.op("Range", zero, length, one))
 
 
 def _layer(
@@ -114,6 +140,8 @@ def _layer(
 def _best_words(weights: PackedDisCo, graph: Graph, hidden: str, shape: str) -> None:
     """Softmax over all entries, argmax over words."""
     logits = graph.product(hidden, weights.output)
+    if weights.output_bias is not None:
+        logits = graph.op("Add", logits, graph.constant(weights.output_bias))
     words = graph.cut(logits, NUM_SPECIAL, weights.output.shape[1], 1)
     best = graph.op("ReduceMax", words, graph.integers(1), attributes={"keepdims": 0})
     total = graph.op("ReduceLogSumExp", logits, graph.integers(1), attributes={"keepdims": 0})

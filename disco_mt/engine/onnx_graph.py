@@ -16,16 +16,15 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
-from torch import Tensor
+from torch import Tensor, nn
 
 from disco_mt.engine.packed import AttentionWeights, FeedForwardWeights, Linear, Norm
-from disco_mt.engine.rounding import ACTIVE_ZERO, GELU_LEAST, LEVELS, ZERO, rounded_columns
+from disco_mt.engine.rounding import ACTIVE_LEAST, ACTIVE_ZERO, LEVELS, ZERO, rounded_columns
 from disco_mt.models.config import ModelConfig
 from disco_mt.version import __version__
 
 OPSET = 20
 _EXTRA = "com.microsoft"  # ONNX Runtime's own operators
-_EPS = ModelConfig().norm_epsilon
 LOW = float(np.finfo(np.float32).min)  # added to a score, it leaves nothing of it
 _DEVIATIONS = 8  # standard deviations that 8 bits cover; beyond (9.03 was the most seen) they are cut
 _LEAST_GAIN = 1e-3  # of a LayerNorm that can be undone
@@ -142,7 +141,8 @@ class Graph:
         top = self.op("ReduceMax", size, self.integers(1), attributes={"keepdims": 1})
         zero = ACTIVE_ZERO if active else ZERO
         scale = self.op("Mul", top, self.number(1 / (255 - zero)))
-        scale = self.op("Max", scale, self.number(GELU_LEAST / zero)) if active else scale
+        if active:
+            scale = self.op("Max", scale, self.number(ACTIVE_LEAST[self.config.activation] / zero))
         each = self.op("Squeeze", scale, self.integers(1))
         return self.op(
             "QuantizeLinear", x, each, self._zeros(each, zero, rows), attributes={"axis": 0}
@@ -170,8 +170,8 @@ class Graph:
     def norm(self, x: str, norm: Norm) -> str:
         """LayerNorm."""
         if self.precision == "fp32":
-            return self._layer_norm(x, self.constant(norm.weight), self.constant(norm.bias))
-        unit = self._layer_norm(x, self.constant(np.ones(len(norm.weight), np.float32)))
+            return self._layer_norm(x, norm.epsilon, self.constant(norm.weight), self.constant(norm.bias))
+        unit = self._layer_norm(x, norm.epsilon, self.constant(np.ones(len(norm.weight), np.float32)))
         scaled = self.op("Mul", unit, self.constant(norm.weight))
         result = self.op("Add", scaled, self.constant(norm.bias))
         self.units[result] = self._rounded_unit(unit, norm)
@@ -186,14 +186,14 @@ class Graph:
             self.op("Sub", scaled, self.constant(norm.bias / norm.weight)), norm
         )
 
-    def _layer_norm(self, x: str, *gain_and_shift: str) -> str:
-        return self.op("LayerNormalization", x, *gain_and_shift, attributes={"epsilon": _EPS, "axis": -1})
+    def _layer_norm(self, x: str, epsilon: float, *gain_and_shift: str) -> str:
+        return self.op("LayerNormalization", x, *gain_and_shift, attributes={"epsilon": epsilon, "axis": -1})
 
     def _rounded_unit(self, unit: str, norm: Norm) -> Unit:
         """unit: rows of mean 0 and variance 1."""
         step = min(_DEVIATIONS, math.sqrt(len(norm.weight) - 1)) / (255 - ZERO)  # none is beyond the root
         whole = self.op("QuantizeLinear", unit, self.number(step), self.constant(np.array(ZERO, np.uint8)))
-        gain, shift = (each.detach().float().cpu() for each in norm)
+        gain, shift = (each.detach().float().cpu() for each in (norm.weight, norm.bias))
         return Unit(whole, (gain, shift), step)
 
     def last(self, x: str, norm: Norm | None) -> str:
@@ -212,8 +212,20 @@ class Graph:
     def feed_forward(self, x: str, block: FeedForwardWeights) -> str:
         """One feed-forward block and its frame. x: (rows, width)."""
         inside = self.linear(self.enter(x, block.norm), block.up)
-        active = self.op("Gelu" if self.config.activation == "gelu" else "Relu", inside)
+        active = self.activation(inside)
         return self.leave(x, self.product(active, block.down.weight, True), block.down.bias, block.norm)
+
+    def activation(self, x: str) -> str:
+        """The model's activation."""
+        if self.config.activation == "silu":
+            return self.op("Mul", x, self.op("Sigmoid", x))
+        return self.op("Gelu" if self.config.activation == "gelu" else "Relu", x)
+
+    def float_linear(self, x: str, linear: nn.Linear) -> str:
+        """x @ weight.T + bias in float32, whatever the graph's precision."""
+        return self.op(
+            "Gemm", x, self.constant(linear.weight), self.constant(linear.bias), attributes={"transB": 1}
+        )
 
     def query(self, x: str, block: AttentionWeights) -> str:
         """Queries of rows."""

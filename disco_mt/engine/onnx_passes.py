@@ -31,7 +31,7 @@ def keys_graph(weights: PackedDisCo, graph: Graph) -> bytes:
 def first_graph(weights: PackedDisCo, graph: Graph) -> bytes:
     """The first pass: every row sees its candidate's EOS alone."""
     width, layers = weights.config.width, weights.layers
-    h = graph.rows(weights.positions, graph.input("places", "int64", ("rows",)))
+    h = graph.rows(weights.query_positions, graph.input("places", "int64", ("rows",)))
     candidates = graph.input("candidates", "int64", ("rows",))
     anchors = [graph.input(f"anchor_{n}", "float", ("candidates", width)) for n in range(layers)]
     cross = _CrossInputs(graph, layers)
@@ -57,7 +57,7 @@ def refinement_graph(weights: PackedDisCo, graph: Graph, first_queries: Tensor) 
     )
     cross = _CrossInputs(graph, layers)
     shape = graph.input("shape", "int64", (4,))
-    h = graph.rows(weights.positions, places)
+    h = graph.rows(weights.query_positions, places)
     for number, layer in enumerate(weights.decoder):
         block = layer.attention
         query = graph.rows(first_queries, places) if number == 0 else graph.query(h, block)
@@ -116,16 +116,19 @@ def output_graph(weights: PackedDisCo, graph: Graph, cuts: Sequence[Cut]) -> byt
     whole = scale = ""
     if graph.precision == "int8":
         graph.undo_norm(hidden, weights.decoder_norm or weights.decoder[-1].feed_forward.norm)
-        if hidden not in graph.units:
+        if hidden not in graph.units and weights.output_bias is None:  # a bias has units of its own
             whole, scale = graph.rounded(hidden)
     tops: list[str] = []
     marks: list[str] = []
     sums: list[str] = []
     for start, end, part in cuts:
         matrix = weights.output[:, start:end].contiguous()
-        nothing = matrix.new_zeros(matrix.shape[1])
+        bias = None if weights.output_bias is None else weights.output_bias[start:end].contiguous()
         if hidden in graph.units:
-            logits = graph.unit_product(hidden, Linear(matrix, nothing))
+            nothing = matrix.new_zeros(matrix.shape[1])
+            logits = graph.unit_product(hidden, Linear(matrix, nothing if bias is None else bias))
+        elif bias is not None:
+            logits = graph.op("Add", graph.product(hidden, matrix), graph.constant(bias))
         else:
             logits = graph.integer_product(whole, matrix) if scale else graph.product(hidden, matrix)
         folded = graph.op("Reshape", logits, graph.integers(0, part, -1))

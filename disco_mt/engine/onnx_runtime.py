@@ -32,7 +32,8 @@ class OnnxRuntime:
         """shares: of the vocabulary, which threads can take at the same time."""
         weights, levels = pack(model), exact_int8_levels()
         self.dtype, self.longest_target = torch.float32, model.config.longest_target
-        self.words, self.positions = weights.words, weights.positions
+        self.start = int(model.config.start_token)
+        self.words, self.positions = weights.words, weights.key_positions
         self.heads, self.size = model.config.decoder.heads, model.config.width // model.config.decoder.heads
 
         def graph() -> Graph:
@@ -40,10 +41,11 @@ class OnnxRuntime:
 
         self.encoder = _session(encoder_graph(weights, graph()))
         self.keys = _session(keys_graph(weights, graph()))
-        self.first = _session(first_graph(weights, graph()))
+        self.first = None if self.start else _session(first_graph(weights, graph()))
         queries = TorchRuntime(model).first_queries
         self.refinement = _session(refinement_graph(weights, graph(), queries))
         self.blocks, self.table = Blocks(model.config.target_vocabulary), model.output.weight.detach()
+        self.bias = weights.output_bias
         cuts = self.blocks.shares(shares)
         self.outputs = [_session(output_graph(weights, graph(), share)) for share in cuts]
 
@@ -52,10 +54,10 @@ class OnnxRuntime:
         keys, visible, log_probs = _run(self.encoder, {"source": source})
         return Source(keys, visible, log_probs)
 
-    def put_keys(self, tokens: Tensor, candidates: Tensor, places: Tensor, into: Tensor) -> None:
+    def put_keys(self, tokens: Tensor, candidates: Tensor, slots: Tensor, into: Tensor) -> None:
         """See Runtime."""
-        keys, *scale = _run(self.keys, {"vectors": self.words[tokens] + self.positions[places]})
-        place_keys(keys, scale[0] if scale else None, candidates, places, into)
+        keys, *scale = _run(self.keys, {"vectors": self.words[tokens] + self.positions[slots]})
+        place_keys(keys, scale[0] if scale else None, candidates, slots, into)
 
     def first_pass(self, rows: Rows, anchors: Tensor, source: Source) -> Tensor:
         """See Runtime."""
@@ -89,14 +91,14 @@ class OnnxRuntime:
 
     def word_log_probs(self, hidden: Tensor, ids: Tensor) -> Tensor:
         """See Runtime."""
-        return given_words(hidden, self.table, ids)
+        return given_words(hidden, self.table, ids, self.bias)
 
     def best_words(
         self, hidden: Tensor, entries: Tensor | None, together: Callable[..., list[Any]] = one_after_another
     ) -> BestWords:
         """See Runtime."""
         if entries is not None:  # so few that float32 costs nothing
-            return best_among(hidden, self.table, entries)
+            return best_among(hidden, self.table, entries, self.bias)
         parts = [self._best(chunk, together) for chunk in torch.split(hidden, _ROWS)]
         return BestWords(torch.cat([ids for ids, _ in parts]), torch.cat([logs for _, logs in parts]))
 
@@ -106,7 +108,7 @@ class OnnxRuntime:
         reduced = together([partial(_run, output, given) for output in self.outputs])
         tops, marks, sums, *scale = (list(parts) for parts in zip(*reduced, strict=True))
         whole = torch.cat(marks, dim=1), torch.cat(sums, dim=1)
-        return self.blocks.best(hidden, self.table, tops, *whole, scale[0][0] if scale else None)
+        return self.blocks.best(hidden, self.table, tops, *whole, scale[0][0] if scale else None, self.bias)
 
 
 def _session(graph: bytes) -> Any:

@@ -27,7 +27,7 @@ def read(
     total = torch.zeros(len(tokens), dtype=runtime.dtype)
     for way in ways:
         visible = way(words, eos).view(*draft.words.shape, -1)[chosen]
-        hidden = runtime.later_pass(rows, visible, draft.keys, draft.source)
+        hidden = runtime.later_pass(rows, draft.seen(visible), draft.keys, draft.source)
         total += runtime.word_log_probs(hidden, tokens)
     log_probs = torch.zeros_like(draft.log_probs)
     log_probs[chosen] = total / len(ways)

@@ -6,7 +6,9 @@ from torch import Tensor
 
 LEVELS = 127  # the largest rounded weight
 ZERO, ACTIVE_ZERO = 128, 32  # the 8-bit numbers that stand for 0: everywhere, and after an activation
-GELU_LEAST = 0.17  # no activation is below -0.17
+GELU_LEAST = 0.17
+ACTIVE_LEAST = {"gelu": GELU_LEAST, "relu": GELU_LEAST, "silu": 0.2785}
+"""No value of an activation is below minus this."""
 
 
 def rounded_columns(matrix: Tensor, levels: int = LEVELS) -> tuple[Tensor, Tensor]:

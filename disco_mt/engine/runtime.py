@@ -69,21 +69,23 @@ class Runtime(Protocol):
 
     dtype: torch.dtype
     longest_target: int
+    start: int
+    """Slots of keys in front of those of the words: 1 in models with a start token, else 0."""
 
     def encode(self, source: Tensor) -> Source:
         """source: (sentences, src), EOS at the end of each."""
         ...
 
-    def put_keys(self, tokens: Tensor, candidates: Tensor, places: Tensor, into: Tensor) -> None:
+    def put_keys(self, tokens: Tensor, candidates: Tensor, slots: Tensor, into: Tensor) -> None:
         """Put contextless keys and values of tokens (n,), in all layers, where they belong.
 
-        They are those of candidates (n,) at positions `places` (n,).
-        into: (2 * layers, candidates, heads, tgt, size).
+        They are those of candidates (n,) in `slots` (n,), of which each has the position of its number. The
+        word at place n has slot `start` + n. into: (2 * layers, candidates, heads, slots, size).
         """
         ...
 
     def first_pass(self, rows: Rows, anchors: Tensor, source: Source) -> Tensor:
-        """Hidden states, (rows, width), of rows that see EOS alone.
+        """Hidden states, (rows, width), of rows that see EOS alone. Not for models with a start token.
 
         anchors: (2 * layers, candidates, width), keys and values of each EOS. Who sees one token gives it all
         attention: there are no queries and no scores.
@@ -93,7 +95,7 @@ class Runtime(Protocol):
     def later_pass(self, rows: Rows, visible: Tensor, keys: Tensor, source: Source) -> Tensor:
         """Hidden states, (rows, width), from what each row sees.
 
-        visible: (rows, tgt) bool; keys: (2 * layers, candidates, heads, tgt, size).
+        visible: (rows, slots) bool; keys: (2 * layers, candidates, heads, slots, size).
         """
         ...
 

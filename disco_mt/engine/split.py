@@ -31,18 +31,18 @@ class SplitRuntime:
 
     def __init__(self, inner: Runtime, threads: int) -> None:
         self.inner, self.threads = inner, threads
-        self.dtype, self.longest_target = inner.dtype, inner.longest_target
+        self.dtype, self.longest_target, self.start = inner.dtype, inner.longest_target, inner.start
         self.pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
 
     def encode(self, source: Tensor) -> Source:
         """See Runtime. Its positions see each other: there is nothing to split here."""
         return self.inner.encode(source)
 
-    def put_keys(self, tokens: Tensor, candidates: Tensor, places: Tensor, into: Tensor) -> None:
+    def put_keys(self, tokens: Tensor, candidates: Tensor, slots: Tensor, into: Tensor) -> None:
         """See Runtime."""
         self._each(
             len(tokens),
-            lambda part: self.inner.put_keys(tokens[part], candidates[part], places[part], into),
+            lambda part: self.inner.put_keys(tokens[part], candidates[part], slots[part], into),
             _FEWEST_KEYS,
         )
 

@@ -11,14 +11,14 @@ from torch import Tensor
 
 from disco_mt.engine.best_words import OutputTable, best_among, given_words
 from disco_mt.engine.groups import Groups
-from disco_mt.engine.packed import AttentionWeights, FeedForwardWeights, Linear, Norm, pack
+from disco_mt.engine.packed import AttentionWeights, FeedForwardWeights, Linear, Norm, PackedDisCo, pack
 from disco_mt.engine.runtime import Rows, Source, one_after_another
 from disco_mt.models.base import BestWords
-from disco_mt.models.config import ModelConfig
 from disco_mt.models.disco import DisCo
+from disco_mt.models.length import length_prior
 from disco_mt.special import PAD
 
-_EPS = ModelConfig().norm_epsilon
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu, "silu": F.silu}
 
 
 class TorchRuntime:
@@ -28,41 +28,42 @@ class TorchRuntime:
         self.weights = pack(model)
         self.config = model.config
         self.dtype = self.weights.words.dtype
-        self.longest_target = model.config.longest_target
+        self.longest_target, self.start = model.config.longest_target, int(model.config.start_token)
         self.pre = model.config.norm == "pre"
-        self.activation = F.gelu if model.config.activation == "gelu" else F.relu
-        self.output, self.table = OutputTable(self.weights.output), model.output.weight.detach()
+        self.activation = _ACTIVATIONS[model.config.activation]
+        self.output = OutputTable(self.weights.output, self.weights.output_bias)
+        self.table = model.output.weight.detach()
         self.first_queries = self._first_queries()
 
     def _first_queries(self) -> Tensor:
         """Queries of the first layer: they come from the position alone. (longest, width)."""
         block = self.weights.decoder[0].attention
-        return _linear(self._enter(self.weights.positions, block.norm), block.query)
+        return _linear(self._enter(self.weights.query_positions, block.norm), block.query)
 
     def encode(self, source: Tensor) -> Source:
         """See Runtime."""
         weights, real = self.weights, source != PAD
         x = F.embedding(source, weights.source_words) + weights.source_positions[: source.shape[1]]
-        slot = weights.lengths[0].expand(len(x), 1, -1)
-        x = torch.cat([slot, x], dim=1)
-        mask = None if real.all() else F.pad(real, (1, 0), value=True)[:, None, None]
+        if weights.lengths is not None:
+            x = torch.cat([weights.lengths[0].expand(len(x), 1, -1), x], dim=1)
+        mask = None if real.all() else F.pad(real, (weights.slots, 0), value=True)[:, None, None]
         for layer in weights.encoder:
             x = self._encoder_attention(x, layer.attention, mask)
             x = self._feed_forward(x, layer.feed_forward)
         x = _last(x, weights.encoder_norm)
-        keys = x[:, 1:] @ weights.source_keys  # (sentences, src, 2 * layers * width)
+        keys = x[:, weights.slots :] @ weights.source_keys  # (sentences, src, 2 * layers * width)
         heads = self.config.decoder.heads
         keys = keys.view(*keys.shape[:2], 2 * weights.layers, heads, -1).permute(2, 0, 3, 1, 4).contiguous()
-        return Source(keys, real, length_log_probs(x[:, 0], weights.lengths))
+        return Source(keys, real, length_log_probs(weights, x, real))
 
-    def put_keys(self, tokens: Tensor, candidates: Tensor, places: Tensor, into: Tensor) -> None:
+    def put_keys(self, tokens: Tensor, candidates: Tensor, slots: Tensor, into: Tensor) -> None:
         """See Runtime."""
-        embedded = self.weights.words[tokens] + self.weights.positions[places]
-        place_keys(embedded @ self.weights.target_keys, None, candidates, places, into)
+        embedded = self.weights.words[tokens] + self.weights.key_positions[slots]
+        place_keys(embedded @ self.weights.target_keys, None, candidates, slots, into)
 
     def first_pass(self, rows: Rows, anchors: Tensor, source: Source) -> Tensor:
         """See Runtime."""
-        h = self.weights.positions[rows.places]
+        h = self.weights.query_positions[rows.places]
         cross, mask = Groups.of(rows.sentences, len(source.visible)), _source_mask(source)
         for number, layer in enumerate(self.weights.decoder):
             out = _linear(anchors[2 * number + 1], layer.attention.out)  # one row a candidate
@@ -73,7 +74,7 @@ class TorchRuntime:
 
     def later_pass(self, rows: Rows, visible: Tensor, keys: Tensor, source: Source) -> Tensor:
         """See Runtime."""
-        h = self.weights.positions[rows.places]
+        h = self.weights.query_positions[rows.places]
         mine = Groups.of(rows.candidates, keys.shape[1])
         cross, cross_mask = Groups.of(rows.sentences, len(source.visible)), _source_mask(source)
         hidden = torch.zeros(visible.shape, dtype=self.dtype).masked_fill_(~visible, -torch.inf)
@@ -90,13 +91,15 @@ class TorchRuntime:
 
     def word_log_probs(self, hidden: Tensor, ids: Tensor) -> Tensor:
         """See Runtime."""
-        return given_words(hidden, self.table, ids)
+        return given_words(hidden, self.table, ids, self.weights.output_bias)
 
     def best_words(
         self, hidden: Tensor, entries: Tensor | None, together: Callable[..., list[Any]] = one_after_another
     ) -> BestWords:
         """See Runtime. torch shares out each product by itself."""
-        return self.output.best(hidden) if entries is None else best_among(hidden, self.table, entries)
+        if entries is None:
+            return self.output.best(hidden)
+        return best_among(hidden, self.table, entries, self.weights.output_bias)
 
     def _encoder_attention(self, x: Tensor, block: AttentionWeights, mask: Tensor | None) -> Tensor:
         query, key, value = _linear(self._enter(x, block.norm), block.query).chunk(3, dim=-1)
@@ -136,7 +139,7 @@ class TorchRuntime:
         return out if self.pre else _normed(out, norm)
 
 
-def place_keys(keys: Tensor, scale: Tensor | None, candidates: Tensor, places: Tensor, into: Tensor) -> None:
+def place_keys(keys: Tensor, scale: Tensor | None, candidates: Tensor, slots: Tensor, into: Tensor) -> None:
     """Projected keys and values (n, 2 * layers * width) to where they belong; see Runtime.put_keys.
 
     scale: (n, 1) their units. Neighbours are many more than not: each run of them is one block of memory to
@@ -144,21 +147,34 @@ def place_keys(keys: Tensor, scale: Tensor | None, candidates: Tensor, places: T
     """
     layers, _, heads, length, size = into.shape
     split = keys.view(len(keys), layers, heads, size).permute(1, 2, 0, 3)
-    ends = (candidates * (length + 1) + places).diff().ne(1).nonzero()[:, 0].add(1).tolist()
+    ends = (candidates * (length + 1) + slots).diff().ne(1).nonzero()[:, 0].add(1).tolist()
     starts = [0, *ends]
-    firsts = zip(candidates[starts].tolist(), places[starts].tolist(), strict=True)
-    for start, end, (candidate, place) in zip(starts, [*ends, len(keys)], firsts, strict=True):
-        run, out = split[:, :, start:end], into[:, candidate, :, place : place + end - start]
+    firsts = zip(candidates[starts].tolist(), slots[starts].tolist(), strict=True)
+    for start, end, (candidate, slot) in zip(starts, [*ends, len(keys)], firsts, strict=True):
+        run, out = split[:, :, start:end], into[:, candidate, :, slot : slot + end - start]
         if scale is None:
             out.copy_(run)
         else:
             torch.mul(run, scale[start:end], out=out)
 
 
-def length_log_probs(slot: Tensor, table: Tensor) -> Tensor:
-    """The length predictor: slot (sentences, width) -> (sentences, classes)."""
-    scores = slot @ table.T
-    scores[:, 0] = -torch.inf  # no target is without tokens
+def length_log_probs(weights: PackedDisCo, states: Tensor, real: Tensor) -> Tensor:
+    """The length predictor, (sentences, classes). states: (sentences, slot and src, width), of the encoder.
+
+    real: (sentences, src), no padding.
+    """
+    if weights.lengths is None:
+        assert weights.pooled is not None
+        return weights.pooled.log_probs(states, real)
+    scores, length = states[:, 0] @ weights.lengths.T, weights.config.length
+    if length.prior:
+        scores = scores + length_prior(length, real.sum(dim=1), scores.shape[1])
+    return slot_log_probs(scores)
+
+
+def slot_log_probs(scores: Tensor) -> Tensor:
+    """Scores of the lengths, (sentences, classes), which are changed; no target is without tokens."""
+    scores[:, 0] = -torch.inf
     return scores.log_softmax(dim=1)
 
 
@@ -168,7 +184,7 @@ def _linear(x: Tensor, linear: Linear) -> Tensor:
 
 
 def _normed(x: Tensor, norm: Norm) -> Tensor:
-    return F.layer_norm(x, (x.shape[-1],), norm.weight, norm.bias, _EPS)
+    return F.layer_norm(x, (x.shape[-1],), *norm)
 
 
 def _last(x: Tensor, norm: Norm | None) -> Tensor:

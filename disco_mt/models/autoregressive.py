@@ -55,14 +55,19 @@ class Autoregressive(TranslationModel):
 
     def decode(self, target: Tensor, encoded: Encoded) -> Tensor:
         """All positions at once, teacher-forced: row n predicts target[n]. target: (batch, tgt) with EOS."""
+        hidden: Tensor = self.norm(self.states(target, encoded)[-1])
+        return hidden
+
+    def states(self, target: Tensor, encoded: Encoded) -> list[Tensor]:
+        """The decoder's input, w + p, and what each layer makes of it: (batch, tgt, width) each."""
         inputs = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)
-        h = embedded = self.dropout(self.embed(inputs))
+        states = [self.dropout(self.embed(inputs))]
         size = inputs.shape[1]
         causal = torch.ones(1, size, size, dtype=torch.bool, device=target.device).tril()
         for layer, source in zip(self.decoder_layers, encoded.cross, strict=True):
-            h = layer(h, self._keys(layer, h, embedded), causal, source, encoded.visible)
-        hidden: Tensor = self.norm(h)
-        return hidden
+            keys = self._keys(layer, states[-1], states[0])
+            states.append(layer(states[-1], keys, causal, source, encoded.visible))
+        return states
 
     def start(self) -> Past:
         """An empty prefix."""

@@ -1,5 +1,8 @@
 """A model directory: config.json, model.safetensors, tokenizer files and a model card; nothing executable.
 
+Parts that training never touches (`training.freeze`) lie in frozen.safetensors: every later version of the
+model shares that file, and only the rest is new.
+
 The tokenizer's description and hashes stand in config.json under "text"; text/ reads and checks them.
 """
 
@@ -21,8 +24,8 @@ from disco_mt.models.build import empty_model
 from disco_mt.models.config import ModelConfig
 from disco_mt.settings import from_dict
 
-FORMAT_VERSION = 1
-CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+FORMAT_VERSION = 2  # the newest that is read; 2: with frozen parts in a file of their own
+CONFIG, WEIGHTS, FROZEN, CARD = "config.json", "model.safetensors", "frozen.safetensors", "README.md"
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Directory:
     model: ModelConfig
     text: dict[str, Any]  # the tokenizers' description, see text/pair.py
     extra: dict[str, Any]  # provenance: recipe, scores, tuned decoding options
+    frozen: tuple[str, ...] = ()  # parts whose weights are in a file of their own
 
 
 def save_model(
@@ -44,17 +48,34 @@ def save_model(
     dtype: torch.dtype = torch.float32,
 ) -> None:
     """Write config, weights and card into `path`, which exists and already has the tokenizer files."""
-    stored = {name: tensor.to(dtype) for name, tensor in weights(model).items()}
-    save_file(stored, path / WEIGHTS, metadata={"format": "pt"})
-    config = {
-        "format_version": FORMAT_VERSION,
+    tensors = weights(model)
+    frozen = {name: tensor for name, tensor in tensors.items() if is_frozen(name, model.frozen)}
+    trained = {name: tensor.to(dtype) for name, tensor in tensors.items() if name not in frozen}
+    save_file(trained, path / WEIGHTS, metadata={"format": "pt"})
+    if frozen:
+        halved = {name: _halved(tensor) for name, tensor in frozen.items()}
+        save_file(halved, path / FROZEN, metadata={"format": "pt"})
+    config: dict[str, Any] = {
+        "format_version": 2 if frozen else 1,
         "model_type": model.config.kind,
         "model": asdict(model.config),
         "text": text,
         "extra": extra,
     }
+    config |= {"frozen": list(model.frozen)} if frozen else {}
     write_text(path / CONFIG, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
     write_text(path / CARD, card)
+
+
+def is_frozen(name: str, parts: tuple[str, ...]) -> bool:
+    """Does a tensor belong to one of these parts of a model?"""
+    return any(name == part or name.startswith(f"{part}.") for part in parts)
+
+
+def _halved(tensor: torch.Tensor) -> torch.Tensor:
+    """In half precision if nothing is lost, as in teachers that were published so."""
+    half = tensor.half()
+    return half if torch.equal(half.to(tensor.dtype), tensor) else tensor
 
 
 def weights(model: TranslationModel) -> dict[str, torch.Tensor]:
@@ -83,8 +104,10 @@ def read_config(path: Path) -> Directory:
     for key in ("model", "text"):
         if not isinstance(content.get(key), dict):
             raise UserError(f"{file}: the table '{key}' is missing; is this a Disco model directory?")
-    config = from_dict(ModelConfig, content["model"], str(file))
-    return Directory(path, config, content["text"], content.get("extra", {}))
+    config, frozen = from_dict(ModelConfig, content["model"], str(file)), content.get("frozen", [])
+    if not isinstance(frozen, list) or not all(isinstance(part, str) for part in frozen):
+        raise UserError(f"{file}: 'frozen' must be a list of parts of the model, got {frozen!r}")
+    return Directory(path, config, content["text"], content.get("extra", {}), tuple(frozen))
 
 
 def check_fits(directory: Directory, what: str, data: Path, text: dict[str, Any]) -> None:
@@ -113,16 +136,22 @@ def check_fits(directory: Directory, what: str, data: Path, text: dict[str, Any]
 
 def load_weights(directory: Directory) -> TranslationModel:
     """The model, on the CPU, in float32 and ready to translate."""
-    file = directory.path / WEIGHTS
+    names = (WEIGHTS, FROZEN) if directory.frozen else (WEIGHTS,)
+    tensors = {name: tensor for file in names for name, tensor in _read(directory.path / file).items()}
+    model = empty_model(directory.model)
+    load_tensors(model, tensors, directory.path / WEIGHTS)
+    model.freeze(directory.frozen)
+    return model.eval()
+
+
+def _read(file: Path) -> dict[str, torch.Tensor]:
+    """The tensors of one file."""
     if not file.is_file():
-        raise UserError(f"{directory.path} is not a whole model directory: {WEIGHTS} is missing in it")
+        raise UserError(f"{file.parent} is not a whole model directory: {file.name} is missing in it")
     try:
-        tensors = load_file(file)
+        return dict(load_file(file))
     except (SafetensorError, OSError) as error:
         raise UserError(f"{file} cannot be read: {error}; the file is damaged, get it again") from None
-    model = empty_model(directory.model)
-    load_tensors(model, tensors, file)
-    return model.eval()
 
 
 def load_tensors(model: TranslationModel, tensors: dict[str, torch.Tensor], file: Path) -> None:

@@ -13,5 +13,5 @@ def autoregressive(model: TranslationModel, batch: Batch, key: int, smoothing: f
     """Teacher forcing; nothing is random but dropout."""
     if not isinstance(model, Autoregressive):
         raise TypeError(f"this objective trains autoregressive models, not {model.config.kind}")
-    hidden = model.decode(batch.target, model.encode(batch.source))
+    hidden = model.decode(batch.target, model.encode(batch.source, batch.memory))
     return word_loss(model, hidden, batch.target, batch.target != PAD, smoothing)

@@ -19,7 +19,7 @@ def cmlm(model: TranslationModel, batch: Batch, key: int, smoothing: float) -> L
         raise TypeError(f"this objective trains cmlm models, not {model.config.kind}")
     words, eos = context.words_and_eos(batch.target)
     masked = random_masks(key, batch.sentence, words)
-    encoded = model.encode(batch.source)
+    encoded = model.encode(batch.source, batch.memory)
     visible = context.observed_set(words, eos)
     hidden = model.decode(batch.target.masked_fill(masked, MASK), visible, encoded)
     return with_length(word_loss(model, hidden, batch.target, masked, smoothing), encoded, batch.target)

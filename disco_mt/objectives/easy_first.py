@@ -20,7 +20,7 @@ def easy_first(model: TranslationModel, batch: Batch, key: int, smoothing: float
     if not isinstance(model, DisCo):
         raise TypeError(f"this objective trains disco models, not {model.config.kind}")
     words, eos = context.words_and_eos(batch.target)
-    encoded = model.encode(batch.source)
+    encoded = model.encode(batch.source, batch.memory)
     first = model.decode(batch.target, context.nothing(words, eos), encoded)
     with torch.no_grad():
         log_probs = model.word_log_probs(first[words], batch.target[words])

@@ -10,7 +10,7 @@ from torch import Tensor
 from disco_mt.batch import Batch
 from disco_mt.models.base import TranslationModel
 from disco_mt.models.encoder import Encoded
-from disco_mt.objectives.cross_entropy import linear_cross_entropy
+from disco_mt.objectives.cross_entropy import SoftTargets, linear_cross_entropy
 from disco_mt.special import PAD
 
 
@@ -29,6 +29,11 @@ class Losses:
         parts = {name: self.parts.get(name, zero) + other.parts.get(name, zero) for name in names}
         return Losses(self.total + other.total, parts, self.words)
 
+    def together(self, other: Losses) -> Losses:
+        """The loss over these words and over other words of the same batch."""
+        summed = self + other
+        return Losses(summed.total, summed.parts, self.words + other.words)
+
 
 class Objective(Protocol):
     """`key` mixes (seed, step); with the sentence ids of the batch it determines all randomness."""
@@ -37,11 +42,19 @@ class Objective(Protocol):
 
 
 def word_loss(
-    model: TranslationModel, hidden: Tensor, target: Tensor, predicted: Tensor, smoothing: float
+    model: TranslationModel,
+    hidden: Tensor,
+    target: Tensor,
+    predicted: Tensor,
+    smoothing: float,
+    soft: SoftTargets | None = None,
 ) -> Losses:
-    """Label-smoothed NLL of the target where `predicted` is True. hidden: (batch, tgt, width)."""
+    """Label-smoothed NLL of the target where `predicted` is True. hidden: (batch, tgt, width).
+
+    soft: what a teacher says of the same words, in the same order.
+    """
     loss, nll = linear_cross_entropy(
-        hidden[predicted], model.output.weight, target[predicted], smoothing, model.output_bias
+        hidden[predicted], model.output.weight, target[predicted], smoothing, model.output_bias, soft
     )
     return Losses(loss, {"nll": nll.detach()}, int(predicted.sum()))
 

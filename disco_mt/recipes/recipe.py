@@ -1,7 +1,8 @@
 """A recipe: all that makes one trained model, as a TOML file that a person can read and change.
 
-Sections: [model] (models/config.py), [objective] (objectives/build.py), [training] (training/options.py) and
-[decoding], the way dev BLEU is measured (decoding/strategies.py). What is left out has the paper's value.
+Sections: [model] (models/config.py), [objective] (objectives/build.py), [start] (start.py), [training]
+(training/options.py) and [decoding], the way dev BLEU is measured (decoding/strategies.py). What is left out
+has the paper's value.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from disco_mt.decoding.strategies import DecodingOptions, strategy_for
 from disco_mt.errors import UserError
 from disco_mt.models.config import ModelConfig
 from disco_mt.objectives.build import ObjectiveOptions, build_objective
+from disco_mt.recipes.length_prior import fit_length_prior
+from disco_mt.recipes.start import StartOptions
 from disco_mt.recipes.tables import read_toml
 from disco_mt.settings import from_dict
 from disco_mt.training.options import TrainingOptions
@@ -31,6 +34,7 @@ class Recipe:
 
     model: ModelConfig = field(default_factory=ModelConfig)
     objective: ObjectiveOptions = field(default_factory=ObjectiveOptions)
+    start: StartOptions = field(default_factory=StartOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
 
@@ -39,7 +43,7 @@ class Recipe:
         build_objective(self.model.kind, self.objective)
 
     def for_data(self, dataset: Dataset) -> Recipe:
-        """The same with the vocabulary sizes of a dataset."""
+        """The same with the vocabulary sizes of a dataset, and with the prior of the lengths fitted to it."""
         source, target = dataset.text.source.vocabulary_size, dataset.text.target.vocabulary_size
         tying = self.model.tying
         if tying == "all" and not dataset.text.joint:
@@ -53,7 +57,10 @@ class Recipe:
                 raise UserError(
                     f"model.{key} is {asked}, but {dataset.path} has {size} entries; leave it out"
                 )
-        return replace(self, model=replace(self.model, source_vocabulary=source, target_vocabulary=target))
+        model = replace(self.model, source_vocabulary=source, target_vocabulary=target)
+        if model.length.prior and not model.length.fitted:
+            model = replace(model, length=fit_length_prior(model.length, dataset.splits["train"]))
+        return replace(self, model=model)
 
     def as_dict(self) -> dict[str, Any]:
         """For run.json and model cards."""

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from disco_mt.data.dataset import Dataset, read_description
+from disco_mt.data.dataset import Dataset
 from disco_mt.errors import UserError
 from disco_mt.evaluation.dev import dev_scorer
-from disco_mt.files import sha256
-from disco_mt.models.base import TranslationModel
+from disco_mt.files import atomic_directory, refuse_existing
+from disco_mt.models.autoregressive import Autoregressive
 from disco_mt.models.build import build_model
-from disco_mt.models.config import ModelConfig
-from disco_mt.models.directory import WEIGHTS, check_fits, load_tensors, load_weights, read_config, weights
+from disco_mt.models.directory import check_fits, load_weights, read_config, save_model
 from disco_mt.objectives.build import build_objective
 from disco_mt.recipes.recipe import Recipe
+from disco_mt.recipes.start import start_from
+from disco_mt.training.best import card
 from disco_mt.training.loop import train
 from disco_mt.training.processes import own_device, together
+from disco_mt.training.rundir import read_recipe
 from disco_mt.training.session import TrainingResult
 from disco_mt.translator import check_device, find_model
-
-# What can change during a model's life. A student may begin as its teacher: kinds differ in who sees whom,
-# and in their weights only by the length predictor.
-_CHANGEABLE = ("kind", "contextless", "dropout", "attention_dropout", "activation_dropout", "attention_init")
 
 
 def train_recipe(
@@ -31,27 +27,29 @@ def train_recipe(
     data: Path,
     out: Path,
     *,
-    start: str = "",
     resume: bool = False,
     device: str = "cpu",
     quiet: bool = False,
 ) -> TrainingResult:
     """Train on the dataset directory `data` into the run directory `out`, anew or from where it stopped.
 
-    start: a model whose weights are the first, instead of random ones.
     If torchrun started this process among others, they train together.
     """
     dataset = Dataset.open(data)
     recipe = recipe.for_data(dataset)
     own = own_device(str(check_device(device)))
     model = build_model(recipe.model, recipe.training.seed)
-    described = recipe.as_dict() | (_take_weights(model, start, data) if start else {})
+    teacher = _teacher(recipe, dataset, own) if recipe.objective.teacher else None
+    described = recipe.as_dict()
+    if recipe.start.model:
+        started = read_recipe(out)["start"] if resume else start_from(model, recipe.start, dataset)
+        described |= {"start": started}
     with together(device) as processes:
         return train(
             out,
             model.to(own),
             dataset,
-            build_objective(recipe.model.kind, recipe.objective),
+            build_objective(recipe.model.kind, recipe.objective, teacher),
             dev_scorer(dataset, recipe.decoding, own),
             recipe.training,
             described,
@@ -61,27 +59,31 @@ def train_recipe(
         )
 
 
-def _take_weights(model: TranslationModel, start: str, data: Path) -> dict[str, Any]:
-    """Give a model the weights of another, of the same vocabulary and sizes; says which they were.
+def write_start(recipe: Recipe, data: Path, out: Path) -> None:
+    """The model that a training would start from, as a model directory."""
+    refuse_existing(out)
+    dataset = Dataset.open(data)
+    recipe = recipe.for_data(dataset)
+    model = build_model(recipe.model, recipe.training.seed)
+    model.freeze(recipe.training.freeze)
+    described = recipe.as_dict()
+    if recipe.start.model:
+        described |= {"start": start_from(model, recipe.start, dataset)}
+    with atomic_directory(out) as directory:
+        text = dataset.text.save(directory)
+        about = "The weights that a training starts from; nothing has been trained yet."
+        save_model(directory, model, text, card(model, text, about), {"recipe": described})
 
-    What the other has not, the length predictor of an autoregressive model, stays random.
-    """
-    directory = read_config(find_model(start))
-    text = read_description(data, "dataset.json", "a dataset directory (made by `disco prepare`)")["text"]
-    check_fits(directory, "model to start from", data, text)
-    its, ours = (_fixed(config) for config in (directory.model, model.config))
-    different = [
-        f"model.{key} is {its[key]!r} there, {ours[key]!r} here" for key in ours if its[key] != ours[key]
-    ]
-    if different:
+
+def _teacher(recipe: Recipe, dataset: Dataset, device: str) -> Autoregressive:
+    """The model whose distribution is learnt from; its encoder must be the student's, frozen."""
+    name = recipe.objective.teacher
+    directory = read_config(find_model(name))
+    check_fits(directory, "objective's teacher", dataset.path, dataset.description)
+    teacher = load_weights(directory)
+    if not isinstance(teacher, Autoregressive):
         raise UserError(
-            f"the model to start from, {directory.path}, is another one: {'; '.join(different)}. Change the "
-            "recipe, or start from random weights"
+            f"objective.teacher must be an autoregressive model, but {name} is {teacher.config.kind}"
         )
-    own, found = weights(model), weights(load_weights(directory))
-    load_tensors(model, {name: found.get(name, own[name]) for name in own}, directory.path / WEIGHTS)
-    return {"start": {"model": start, "weights_sha256": sha256(directory.path / WEIGHTS)}}
-
-
-def _fixed(config: ModelConfig) -> dict[str, Any]:
-    return {key: value for key, value in asdict(config).items() if key not in _CHANGEABLE}
+    teacher.requires_grad_(False)
+    return teacher.to(device)

@@ -34,6 +34,7 @@ def average(run: Path, out: Path, number: int = 5) -> list[Averaged]:
     chosen = _best(run)[:number]
     directory = read_config(chosen[0].path)
     model = build_model(directory.model)
+    model.freeze(directory.frozen)
     load_tensors(model, _mean([entry.path for entry in chosen]), run / BEST)
     files = {directory.text[side]["file"] for side in ("source", "target")}
     scores = [{"step": entry.step, "bleu": entry.bleu} for entry in chosen]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,8 @@ def share(processes: Processes, model: TranslationModel, optimizer: torch.optim.
 def _check_settings(run: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
     """A setting that is newer than the run had its default there, whether it had a name or not."""
     tables = {"training": asdict(TrainingOptions()), "model": asdict(ModelConfig())}
-    defaults = {f"{table}.{key}": value for table, values in tables.items() for key, value in values.items()}
+    named = {f"{table}.{key}": value for table, values in tables.items() for key, value in values.items()}
+    defaults = json.loads(json.dumps(named))
     for name, value in now.items():
         found = before.get(name, defaults.get(name))
         if found != value:

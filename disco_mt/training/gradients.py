@@ -15,7 +15,7 @@ import math
 import warnings
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from disco_mt.data.dataset import Split
 from disco_mt.keyed import mix
 from disco_mt.models.base import TranslationModel
 from disco_mt.objectives.losses import Losses, Objective
+from disco_mt.training.encoder_states import EncoderStates
 from disco_mt.training.precision import reduced, scaler
 from disco_mt.training.processes import ALONE, Processes
 from disco_mt.training.updates import Update
@@ -72,10 +73,12 @@ class Learner:
         precision: str = "fp32",
         processes: Processes = ALONE,
         compiled: bool = False,
+        states: EncoderStates | None = None,
     ) -> None:
+        """states: of the encoder, where they are kept."""
         device = str(next(model.parameters()).device)
         step = _Step(model, objective, precision, device, compiled)
-        self.processes = processes
+        self.processes, self.states = processes, states
         self.scaler = scaler(precision, device)
         self.step: nn.Module = step if processes.world == 1 else _distributed(step)
 
@@ -91,12 +94,16 @@ class Learner:
         for number, (place, indices) in enumerate(share, start=1):
             torch.manual_seed(mix(seed, step, place))
             with self._reducing(number == len(share)):
-                losses: Losses = self.step(collate(split, indices), mix(seed, step))
+                losses: Losses = self.step(self._batch(split, indices), mix(seed, step))
                 self.scaler.scale(weight * losses.total).backward()  # type: ignore[no-untyped-call]
             for name, value in {"loss": losses.total.detach(), **losses.parts}.items():
                 sums[name] = sums.get(name, 0) + weight * value
             words += weight * losses.words
         return self._total({name: float(value) for name, value in sums.items()}, words)
+
+    def _batch(self, split: Split, indices: Indices) -> Batch:
+        batch = collate(split, indices)
+        return batch if self.states is None else replace(batch, memory=self.states.batch(indices))
 
     def _reducing(self, last: bool) -> AbstractContextManager[None]:
         """Gradients travel once an update, in the backward pass of the last batch."""

@@ -6,6 +6,7 @@ of threads): the data and every random draw follow from (seed, step), the rest i
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from disco_mt.training import rundir
 from disco_mt.training.begin import Beginning, resume_run, share, start_run
 from disco_mt.training.compiled import compile_layers
 from disco_mt.training.dev import Scorer
+from disco_mt.training.encoder_states import EncoderStates, keep_encoder_states
 from disco_mt.training.gradients import Learner
 from disco_mt.training.interrupt import interruption
 from disco_mt.training.memory import keep_freed_memory
@@ -52,6 +54,7 @@ def train(
     keep_freed_memory()
     device = str(next(model.parameters()).device)
     _check_lengths(model, dataset.splits["train"])
+    model.freeze(options.freeze)
     check_precision(options.precision, device)
     if options.compile:
         compile_layers(model, device)
@@ -69,7 +72,11 @@ def train(
         state, split = beginning.state, dataset.splits["train"]
         tokens = options.batch_tokens, options.max_tokens
         plan = Plan(split, *tokens, options.seed, processes.world, processes.rank)
-        learner = Learner(model, objective, options.precision, processes, options.compile)
+        states = None
+        if options.encoder_states:
+            processes.on_first(lambda: len(_states(model, dataset, options, quiet).starts))
+            states = _states(model, dataset, options, quiet)  # of all processes; the first has made them
+        learner = Learner(model, objective, options.precision, processes, options.compile, states)
         amount = sizes(plan, state.position.epoch)
         total = min(options.max_steps, options.max_epochs * amount.updates or options.max_steps)
         with (
@@ -81,6 +88,13 @@ def train(
             )
             session.announce(amount, beginning.world)
             return session.run_to_the_end(interrupted)
+
+
+def _states(
+    model: TranslationModel, dataset: Dataset, options: TrainingOptions, quiet: bool
+) -> EncoderStates:
+    folder, split = Path(options.encoder_states), dataset.splits["train"]
+    return keep_encoder_states(model, split, dataset.fingerprint, folder, options.precision, quiet)
 
 
 def _check_lengths(model: TranslationModel, split: Split) -> None:
@@ -103,4 +117,6 @@ def _settings(
     """What the weights depend on, by the names that recipes have for it."""
     tables = {"training": options.decisive(), "model": asdict(model.config)}
     named = {f"{table}.{key}": value for table, values in tables.items() for key, value in values.items()}
-    return {**named, "data": dataset.fingerprint, "objective": recipe.get("objective")}
+    settings = {**named, "data": dataset.fingerprint, "objective": recipe.get("objective")}
+    as_json: dict[str, Any] = json.loads(json.dumps(settings))  # a checkpoint's settings were written as JSON
+    return as_json

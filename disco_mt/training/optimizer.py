@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
+from disco_mt.errors import UserError
 from disco_mt.models.base import TranslationModel
 from disco_mt.training.muon import Muon
 from disco_mt.training.options import TrainingOptions
@@ -14,12 +15,15 @@ from disco_mt.training.options import TrainingOptions
 
 def build_optimizer(model: TranslationModel, options: TrainingOptions) -> torch.optim.Optimizer:
     """Decay is decoupled from the gradient, and on all parameters."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not trained:
+        raise UserError("training.freeze leaves nothing to train; freeze fewer parts")
     if options.optimizer == "adamw":
-        return _adamw(model.parameters(), options)
+        return _adamw(trained, options)
     in_layers = (each for layer in (*model.encoder.layers, *model.layers) for each in layer.parameters())
-    matrices = [each for each in in_layers if each.dim() == 2]
+    matrices = [each for each in in_layers if each.dim() == 2 and each.requires_grad]
     theirs = {id(each) for each in matrices}
-    return Muon(matrices, _adamw([each for each in model.parameters() if id(each) not in theirs], options))
+    return Muon(matrices, _adamw([each for each in trained if id(each) not in theirs], options))
 
 
 def _adamw(parameters: Iterable[nn.Parameter], options: TrainingOptions) -> torch.optim.AdamW:

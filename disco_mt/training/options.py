@@ -8,10 +8,19 @@ from typing import Any, Literal, get_args
 from disco_mt.errors import UserError
 from disco_mt.settings import at_least, one_of
 
-# What may differ when a run goes on: when to stop, what to keep, and whether layers are compiled, which
-# changes a weight no more than another number of threads does.
+# What may differ when a run goes on: when to stop, what to keep, and whether layers are compiled or encoder
+# states kept, which changes a weight no more than another number of threads does.
 MAY_CHANGE = frozenset(
-    {"max_steps", "max_epochs", "patience", "save_every", "log_every", "keep_best", "compile"}
+    {
+        "max_steps",
+        "max_epochs",
+        "patience",
+        "save_every",
+        "log_every",
+        "keep_best",
+        "encoder_states",
+        "compile",
+    }
 )
 
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -62,6 +71,11 @@ class TrainingOptions:
     """Updates between two lines of the log."""
     precision: Precision = "fp32"
     """Of the matrix products: fp32, bf16 or fp16. Weights, sums, LayerNorm and softmax are always fp32."""
+    freeze: tuple[str, ...] = ()
+    """Parts of the model that are not trained, such as encoder: they run without gradient and dropout."""
+    encoder_states: str = ""
+    """A folder that keeps the output of a frozen encoder, in half precision: about a kilobyte per source
+    token at width 512. Empty: it is computed anew in every epoch."""
     compile: bool = False
     """Compile the layers with torch.compile; on a CPU this needs a C++ compiler."""
 

@@ -92,6 +92,18 @@ def write_run(run: Path, recipe: dict[str, Any]) -> None:
         write_text(run / RUN, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
+def read_recipe(run: Path) -> dict[str, Any]:
+    """The recipe of a run, as `write_run` noted it."""
+    check_existing(run)
+    try:
+        recipe = json.loads((run / RUN).read_text(encoding="utf-8"))["recipe"]
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(
+            f"{run / RUN} cannot be read ({error}); start a new run in another directory"
+        ) from None
+    return dict(recipe)
+
+
 def sweep(run: Path) -> None:
     """Remove what a killed process left half-written."""
     for folder in (run / CHECKPOINTS, run / BEST):

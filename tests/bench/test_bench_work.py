@@ -7,12 +7,16 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from disco_mt.bench.runners import force_lengths
 from disco_mt.bench.sentences import Outcome
 from disco_mt.bench.work import gflop
+from disco_mt.decoding.length_beam import length_candidates
+from disco_mt.engine.schedule import Structure
 from disco_mt.models.autoregressive import Autoregressive
 from disco_mt.models.build import build_model
 from disco_mt.models.config import ModelConfig, Stack
 from disco_mt.models.disco import DisCo
+from tiny import MARIAN, POOLED, PRIOR
 
 SOURCE, WORDS = 9, 7
 SIZES = {
@@ -25,13 +29,14 @@ SIZES = {
 }
 
 
-def config(kind: str) -> ModelConfig:
-    return ModelConfig(kind=kind, **SIZES)  # type: ignore[arg-type]
+def config(kind: str, **options: object) -> ModelConfig:
+    return ModelConfig(kind=kind, **SIZES, **options)  # type: ignore[arg-type]
 
 
 @torch.no_grad()
-def test_one_pass_of_disco() -> None:
-    model = build_model(config("disco")).eval().requires_grad_(False)
+@pytest.mark.parametrize("options", [{}, {"length": PRIOR}, {"start_token": True}, MARIAN], ids=str)
+def test_one_pass_of_disco(options: dict[str, object]) -> None:
+    model = build_model(config("disco", **options)).eval().requires_grad_(False)
     assert isinstance(model, DisCo)
     source, target = torch.full((1, SOURCE), 6), torch.full((1, WORDS + 1), 6)
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
@@ -39,7 +44,8 @@ def test_one_pass_of_disco() -> None:
         hidden = model.decode(target, torch.ones(1, WORDS + 1, WORDS + 1, dtype=torch.bool), encoded)
         model.best_words(hidden[0])
     rows = WORDS + 1  # the plain model computes the row of EOS, too
-    outcome = Outcome(WORDS, 1, rows, rows, rows, SOURCE)
+    keys = rows + model.config.start_token
+    outcome = Outcome(WORDS, 1, rows, keys, rows, SOURCE)
     assert gflop(model.config, outcome) * 1e9 == pytest.approx(counter.get_total_flops())
 
 
@@ -51,6 +57,24 @@ def test_the_source_side_of_an_autoregressive_model() -> None:
         model.encode(torch.full((1, SOURCE), 6))
     nothing = Outcome(WORDS, 0, 0, 0, 0, SOURCE)
     assert gflop(model.config, nothing) * 1e9 == pytest.approx(counter.get_total_flops())
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("options", [{}, {"length": PRIOR}, {"length": POOLED}], ids=str)
+def test_forced_lengths_are_the_likeliest_at_the_same_cost(options: dict[str, object]) -> None:
+    model = build_model(config("disco", **options)).eval().requires_grad_(False)
+    source = torch.full((2, SOURCE), 6)
+    with FlopCounterMode(display=False) as free:
+        model.encode(source)
+    for lengths in ((4, 9, 5), (3, 2, 8)):
+        force_lengths(model, [Structure.fixed(lengths, (1.0,)), Structure.fixed(lengths[::-1], (1.0,))])
+        assert length_candidates(model, model.encode(source), 3).lengths.tolist() == [
+            list(lengths),
+            list(lengths[::-1]),
+        ]
+    with FlopCounterMode(display=False) as forced:
+        model.encode(source)
+    assert forced.get_total_flops() == free.get_total_flops()
 
 
 def test_fewer_rows_are_less_work() -> None:

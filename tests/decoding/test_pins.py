@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -25,7 +26,7 @@ from disco_mt.errors import UserError
 from disco_mt.models.base import TranslationModel
 from disco_mt.models.build import build_model
 from disco_mt.special import EOS, MASK, NUM_SPECIAL
-from tiny import VOCABULARY, lively, padded, random_sources, tiny_config
+from tiny import VOCABULARY, lively, padded, random_options, random_sources, tiny_config
 
 ANYTHING = Neighbours(torch.ones(VOCABULARY, dtype=torch.bool), torch.ones(VOCABULARY, dtype=torch.bool))
 LONGEST = 12  # words that the models of these tests can write
@@ -47,7 +48,9 @@ SOME = FEASIBLE.filter(bool)
 
 
 def model_of(kind: str, seed: int) -> TranslationModel:
-    return lively(build_model(tiny_config(kind=kind, length_classes=LONGEST + 2), seed), seed)
+    """Of any options; the first few have their defaults."""
+    options = random_options(random.Random(seed), kind) if seed > 9 else {}
+    return lively(build_model(tiny_config(kind=kind, length_classes=LONGEST + 2, **options), seed), seed)
 
 
 def pinned(*sentences: Pins, neighbours: Neighbours = ANYTHING) -> Pinned:
@@ -139,7 +142,7 @@ def log_probs_at(
     visible[0, n, sorted(observed)] = True
     target = torch.tensor([[t if i in observed else MASK for i, t in enumerate(tokens)] + [EOS]])
     hidden = model.decode(target, visible, model.encode(padded([source])))
-    return (hidden[0, n] @ model.output.weight.T).log_softmax(0)
+    return model.logits(hidden[0, n]).log_softmax(0)
 
 
 def predicted(

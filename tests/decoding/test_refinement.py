@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import pytest
@@ -17,9 +18,15 @@ from disco_mt.decoding.translation import Hypothesis
 from disco_mt.models.base import TranslationModel
 from disco_mt.models.build import build_model
 from disco_mt.special import EOS, MASK, NUM_SPECIAL
-from tiny import lively, padded, random_sources, tiny_config
+from tiny import lively, padded, random_options, random_sources, tiny_config
 
 Decoder = Callable[..., list[Hypothesis[int]]]
+
+
+def model_of(seed: int, kind: str = "disco", **sizes: object) -> TranslationModel:
+    """A lively model of random options."""
+    options = random_options(random.Random(seed), kind)
+    return lively(build_model(tiny_config(kind=kind, **sizes, **options), seed), seed)
 
 
 def word(
@@ -32,7 +39,7 @@ def word(
     visible[0, n, sorted(observed)] = True
     target = torch.tensor([[t if i in observed else MASK for i, t in enumerate(tokens)] + [EOS]])
     hidden = model.decode(target, visible, model.encode(padded([source])))
-    log_probs = (hidden[0, n] @ model.output.weight.T).log_softmax(0)
+    log_probs = model.logits(hidden[0, n]).log_softmax(0)
     best = int(log_probs[NUM_SPECIAL:].argmax()) + NUM_SPECIAL
     return best, float(log_probs[best])
 
@@ -81,7 +88,7 @@ def test_easy_first_equals_the_printed_algorithm(
     seed: int, length: int, iterations: int, beam: int, penalty: float, settle_all: bool
 ) -> None:
     """A penalty of 1 is the printed mean."""
-    model = lively(build_model(tiny_config(length_classes=9), seed), seed)
+    model = model_of(seed, length_classes=9)
     (source,) = random_sources([length], seed)
     with torch.inference_mode():
         tokens, steps, score = slow_easy_first(model, source, iterations, beam, penalty, settle_all)
@@ -107,7 +114,7 @@ def test_all_candidates_have_come_to_rest_where_that_is_asked_for() -> None:
 @settings(max_examples=40, deadline=None)
 def test_fixed_point_within_n_plus_one_passes_is_the_sequential_result(seed: int, length: int) -> None:
     """Filling in one word after the other in the easy-first order gives what easy-first converges to."""
-    model = lively(build_model(tiny_config(length_classes=11), seed), seed)
+    model = model_of(seed, length_classes=11)
     (source,) = random_sources([length], seed)
     with torch.inference_mode():
         found = easy_first(model, padded([source]), iterations=40, length_beam=1, trace=True)[0]
@@ -124,7 +131,7 @@ def test_fixed_point_within_n_plus_one_passes_is_the_sequential_result(seed: int
 @given(st.integers(0, 10_000), st.integers(1, 8))
 @settings(max_examples=25, deadline=None)
 def test_left_to_right_with_enough_passes_is_greedy_decoding_at_that_length(seed: int, length: int) -> None:
-    model = lively(build_model(tiny_config(length_classes=9), seed), seed)
+    model = model_of(seed, length_classes=9)
     (source,) = random_sources([length], seed)
     with torch.inference_mode():
         (found,) = by_rule(model, padded([source]), "left-to-right", iterations=20, length_beam=1)
@@ -140,7 +147,7 @@ def test_left_to_right_with_enough_passes_is_greedy_decoding_at_that_length(seed
 @settings(max_examples=25, deadline=None)
 def test_orders_side_by_side_make_the_candidates_of_each(seed: int, lengths: list[int]) -> None:
     """All that settle do so where each order alone does; the winner is the likeliest of all."""
-    model = lively(build_model(tiny_config(length_classes=11), seed), seed)
+    model = model_of(seed, length_classes=11)
     source = padded(random_sources(lengths, seed))
     orders = ("easy-first", "left-to-right", "right-to-left")
     each = [by_rule(model, source, order, 20, 3, settle_all=True) for order in orders]
@@ -173,7 +180,7 @@ def test_a_sentence_does_not_depend_on_its_batch(
     if kind == "cmlm" and name != "mask-predict":
         return
     decode = DECODERS[name]
-    model = lively(build_model(tiny_config(kind=kind), seed), seed)
+    model = model_of(seed, kind)
     sentences = random_sources(lengths, seed)
     together = decode(model, padded(sentences, extra))
     for sentence, found in zip(sentences, together, strict=True):

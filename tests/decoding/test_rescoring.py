@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,7 @@ from disco_mt.errors import UserError
 from disco_mt.models.autoregressive import Autoregressive
 from disco_mt.models.disco import DisCo
 from disco_mt.special import EOS, MASK
-from tiny import padded, random_sources
+from tiny import MARIAN, padded, random_options, random_sources
 
 Make = Callable[..., Any]
 
@@ -49,9 +50,10 @@ def left_to_right(_: torch.Tensor, candidates: Candidates) -> torch.Tensor:
     return context.left_to_right(candidates.words, candidates.eos)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(25))
 def test_reading_is_left_to_right_refinement_that_has_come_to_rest(make_model: Make, seed: int) -> None:
-    model, source = make_model(seed), padded(random_sources([4, 9, 2, 6], seed))
+    options = random_options(random.Random(seed)) if seed > 4 else {}
+    model, source = make_model(seed, **options), padded(random_sources([4, 9, 2, 6], seed))
     refined = refine(model, source, left_to_right, "left-to-right", iterations=24, beam=1, trace=False)
     for read, rest in zip(read_autoregressively(model, source, length_beam=1), refined, strict=True):
         assert read.tokens == rest.tokens
@@ -60,9 +62,12 @@ def test_reading_is_left_to_right_refinement_that_has_come_to_rest(make_model: M
         assert read.steps == len(read.tokens)
 
 
+@pytest.mark.parametrize("options", [{}, MARIAN], ids=["default", "converted"])
 @pytest.mark.parametrize("weight", [0.0, 0.5, 3.0])
-def test_reading_is_greedy_decoding_at_every_length(make_model: Make, weight: float) -> None:
-    model, sources = make_model(2), random_sources([3, 8, 5], seed=4)
+def test_reading_is_greedy_decoding_at_every_length(
+    make_model: Make, weight: float, options: dict[str, object]
+) -> None:
+    model, sources = make_model(2, **options), random_sources([3, 8, 5], seed=4)
     for source, found in zip(
         sources, read_autoregressively(model, padded(sources, 2), 4, weight), strict=True
     ):

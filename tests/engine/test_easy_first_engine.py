@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from disco_mt.decoding.easy_first import easy_first
 from disco_mt.decoding.other_orders import by_rule
 from disco_mt.decoding.translation import Hypothesis
-from disco_mt.engine.best_words import OutputTable
+from disco_mt.engine.best_words import OutputTable, best_among, given_words
 from disco_mt.engine.easy_first import ORDERS, Finished, IncrementalEngine, Queue, Work
 from disco_mt.engine.groups import Groups
 from disco_mt.engine.schedule import Driven, Recorded, Structure
@@ -24,7 +24,9 @@ from disco_mt.models.config import Stack
 from disco_mt.models.disco import DisCo
 from disco_mt.special import NUM_SPECIAL, PAD
 from golden_model import FOLDERS, Golden
-from tiny import lively, padded, random_sources, tiny_config
+from tiny import lively, padded, random_options, random_sources, tiny_config
+
+MODELS = 100
 
 
 @cache
@@ -35,11 +37,8 @@ def model_of(seed: int) -> DisCo:
         width=8,
         encoder=Stack(draw.randint(1, 2), 2, 12),
         decoder=Stack(draw.randint(1, 3), draw.choice((1, 2, 4)), 12),
-        norm=draw.choice(("pre", "post")),
-        activation=draw.choice(("gelu", "relu")),
-        tying=draw.choice(("all", "decoder", "none")),
-        positions=draw.choice(("learned", "sinusoidal")),
         length_classes=draw.randint(4, 14),
+        **random_options(draw),
     )
     model = lively(build_model(config, seed), seed)
     assert isinstance(model, DisCo)
@@ -97,7 +96,7 @@ def test_engine_equals_the_plain_algorithm(
     penalty: float,
     settle_all: bool,
 ) -> None:
-    model, sources = model_of(seed % 50), random_sources(lengths, seed)
+    model, sources = model_of(seed % MODELS), random_sources(lengths, seed)
     engine = IncrementalEngine(TorchRuntime(model))
     given = sources, strategy, iterations, beam
     found = list(engine.decode(*given, batch_tokens, None, penalty, settle_all))
@@ -207,15 +206,22 @@ def test_groups_lay_rows_out_and_back(counts: list[int], seed: int) -> None:
 
 @pytest.mark.parametrize("vocabulary", [7, 1024, 1030, 3000])
 @pytest.mark.parametrize("rows", [1, 128, 130])
-def test_best_words_in_blocks(vocabulary: int, rows: int) -> None:
+@pytest.mark.parametrize("biased", [False, True])
+def test_best_words_in_blocks(vocabulary: int, rows: int, biased: bool) -> None:
     generator = torch.Generator().manual_seed(vocabulary)
     hidden = torch.randn(rows, 6, generator=generator, dtype=torch.float64) * 30
     table = torch.randn(vocabulary, 6, generator=generator, dtype=torch.float64)
-    found = OutputTable(table.T).best(hidden)
-    logs = (hidden @ table.T).log_softmax(dim=1)
+    bias = torch.randn(vocabulary, generator=generator, dtype=torch.float64) * 30 if biased else None
+    found = OutputTable(table.T, bias).best(hidden)
+    logits = hidden @ table.T if bias is None else hidden @ table.T + bias
+    logs = logits.log_softmax(dim=1)
     best, ids = logs[:, NUM_SPECIAL:].max(dim=1)
     assert torch.equal(found.ids, ids + NUM_SPECIAL)
     assert torch.allclose(found.log_probs, best, atol=1e-12, rtol=0)
+    few = torch.arange(NUM_SPECIAL, vocabulary, 2)
+    among = best_among(hidden, table, few, bias)
+    assert torch.equal(among.ids, few[logits[:, few].argmax(dim=1)])
+    assert torch.allclose(given_words(hidden, table, found.ids, bias), best, atol=1e-12, rtol=0)
 
 
 def test_padding_of_the_source_changes_nothing() -> None:

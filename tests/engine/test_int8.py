@@ -14,7 +14,7 @@ from disco_mt.engine.native_runtime import NativeRuntime
 from disco_mt.engine.runtime import Runtime
 from disco_mt.engine.torch_runtime import TorchRuntime
 from disco_mt.errors import UserError
-from disco_mt.models.config import Stack
+from disco_mt.models.config import ModelConfig, Stack
 from golden_model import FOLDERS, Golden
 from small_disco import decoded, model_of
 from tiny import random_sources
@@ -97,7 +97,7 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "find_spec", lambda name: None)
     monkeypatch.setattr(choice.native, "kernels", lambda: None)
     with pytest.raises(UserError, match=r"int8 needs onnx and onnxruntime.*disco-mt\[onnx\].*there is: fp32"):
-        check_int8()
+        check_int8(ModelConfig())
 
 
 @pytest.mark.parametrize("threads", [1, 2])

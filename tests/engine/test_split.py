@@ -11,16 +11,16 @@ from disco_mt.engine.split import SplitRuntime
 from disco_mt.engine.torch_runtime import TorchRuntime
 from disco_mt.models.build import build_model
 from disco_mt.models.disco import DisCo
-from tiny import lively, random_sources, tiny_config
+from tiny import MARIAN, lively, random_sources, tiny_config
 
 
-def float64_runtime(seed: int) -> TorchRuntime:
-    model = lively(build_model(tiny_config(), seed), seed)
+def float64_runtime(seed: int, **options: object) -> TorchRuntime:
+    model = lively(build_model(tiny_config(**options), seed), seed)
     assert isinstance(model, DisCo)
     return TorchRuntime(model)
 
 
-RUNTIMES = [float64_runtime(seed) for seed in range(3)]
+RUNTIMES = [*(float64_runtime(seed) for seed in range(3)), float64_runtime(3, **MARIAN)]
 
 
 @given(

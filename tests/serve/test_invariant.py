@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,18 +19,27 @@ from disco_mt.serve.models import ServedModel
 from disco_mt.text.pins import Pin
 from disco_mt.translator import Own, Translator
 from small_model import Small, sentences
-from tiny import lively
+from tiny import MARIAN, lively
 
 
 @pytest.fixture(scope="module")
 def wide(small: Small, tmp_path_factory: pytest.TempPathFactory) -> ServedModel:
     """As wide as models that people use: kernels choose by size. Rounding is magnified by large weights."""
+    return served(small, tmp_path_factory.mktemp("wide"))
+
+
+@pytest.fixture(scope="module")
+def converted(small: Small, tmp_path_factory: pytest.TempPathFactory) -> ServedModel:
+    """The same with the options of a model that was converted from an autoregressive one."""
+    return served(small, tmp_path_factory.mktemp("converted"), **MARIAN)
+
+
+def served(small: Small, path: Path, **options: Any) -> ServedModel:
     found = Translator.from_pretrained(small.disco)
     sizes = Stack(3, 4, 768)
     config = replace(
-        found.model.config, width=192, encoder=sizes, decoder=sizes, max_source=200, max_target=200
+        found.model.config, width=192, encoder=sizes, decoder=sizes, max_source=200, max_target=200, **options
     )
-    path = tmp_path_factory.mktemp("wide")
     save_model(path, lively(build_model(config)).float(), found.text.save(path), "# Wide\n", {})
     return ServedModel.local("wide", Translator.from_pretrained(path))
 
@@ -42,7 +53,7 @@ def reader(wide: ServedModel) -> ServedModel:
     return ServedModel.local("reader", replace(plain, rescorer=plain.model, own=Own(length_weight=0.5)))
 
 
-@pytest.mark.parametrize("name", ["wide", "reader"])
+@pytest.mark.parametrize("name", ["wide", "reader", "converted"])
 @pytest.mark.parametrize("strategy", ["easy-first", "mask-predict"])
 def test_together_as_alone(request: pytest.FixtureRequest, name: str, strategy: str) -> None:
     wide: ServedModel = request.getfixturevalue(name)

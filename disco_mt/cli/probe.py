@@ -1,0 +1,60 @@
+"""disco probe: the loss of a DisCo by what a word may see."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from disco_mt.cli.common import call, use_threads
+from disco_mt.data.dataset import Dataset
+from disco_mt.errors import UserError
+from disco_mt.evaluation.probe import probe
+from disco_mt.models.directory import check_fits, load_weights, read_config
+from disco_mt.models.disco import DisCo
+from disco_mt.settings import at_least
+from disco_mt.translator import find_model
+
+
+def run(
+    model: str,
+    data: Path,
+    split: Literal["train", "valid", "test"] = "valid",
+    sentences: int = 1000,
+    threads: int = 0,
+    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
+) -> int:
+    """Show the loss per word of a DisCo by what a word may see, and the loss of its length predictor.
+
+    disco probe --model my-model --data distilled
+
+    Args:
+        model: A model directory, a shipped model, or the id of one on the hub.
+        data: Dataset directory with the same tokenizers.
+        split: Which part of it.
+        sentences: How many pairs, from the first on.
+        threads: Threads to use; 0 leaves the choice to torch.
+        json_: Print as JSON.
+    """
+    use_threads(threads)
+    at_least("--sentences", sentences, 1)
+    dataset, directory = Dataset.open(data), read_config(find_model(model))
+    check_fits(directory, "model", data, dataset.description)
+    if split not in dataset.splits:
+        raise UserError(f"{data} has no {split} split; it has: {', '.join(dataset.splits)}")
+    weights = load_weights(directory)
+    if not isinstance(weights, DisCo):
+        raise UserError(f"disco probe is for models of kind disco; {model} is of kind {weights.config.kind}")
+    figures = probe(weights, dataset.splits[split], sentences).figures()
+    if json_:
+        print(json.dumps(figures))
+    else:
+        print("\n".join(f"{name:<16}{value:7.3f}" for name, value in figures.items()))
+    return 0
+
+
+def main(arguments: list[str]) -> int:
+    """The verb."""
+    return call(run, "probe", arguments)

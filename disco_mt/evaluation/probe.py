@@ -1,0 +1,107 @@
+"""What a DisCo has learnt, apart from any search: the loss per word by what a word may see, and the length's.
+
+Left to right, random contexts as in training, and nothing; and random contexts by the number of visible
+words. Draws are keyed by the sentence, so that two models are asked the same questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from disco_mt import context
+from disco_mt.batch import Batch
+from disco_mt.data.batches import collate
+from disco_mt.data.dataset import Split
+from disco_mt.keyed import sentence_keys
+from disco_mt.models.disco import DisCo
+from disco_mt.models.encoder import Encoded
+from disco_mt.special import PAD
+
+_SENTENCES_AT_ONCE = 32
+_SEED = 1
+SEEN = (0, 1, 2, 4, 8, 16)  # bins of visible words begin here
+
+Context = Callable[[Batch, Tensor, Tensor], Tensor]
+CONTEXTS: dict[str, Context] = {
+    "left to right": lambda _, words, eos: context.left_to_right(words, eos),
+    "random": lambda batch, words, eos: context.random(sentence_keys(_SEED, batch.sentence), words, eos),
+    "nothing": lambda _, words, eos: context.nothing(words, eos),
+}
+
+
+@dataclass
+class Mean:
+    """A mean that grows."""
+
+    total: float = 0.0
+    number: int = 0
+
+    def add(self, values: Tensor) -> None:
+        """Take more values in."""
+        self.total += float(values.sum(dtype=torch.float64))
+        self.number += values.numel()
+
+    @property
+    def value(self) -> float:
+        """NaN where there was nothing."""
+        return self.total / self.number if self.number else float("nan")
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Mean negative log-likelihoods, in nats."""
+
+    contexts: dict[str, Mean] = field(default_factory=lambda: {name: Mean() for name in CONTEXTS})
+    seen: dict[int, Mean] = field(default_factory=lambda: {start: Mean() for start in SEEN})
+    length: Mean = field(default_factory=Mean)
+
+    def figures(self) -> dict[str, float]:
+        """By name, for a table or JSON."""
+        figures = {name: mean.value for name, mean in self.contexts.items()}
+        ends = [f" to {end - 1}" if end - start > 1 else "" for start, end in pairwise(SEEN)]
+        for (start, mean), end in zip(self.seen.items(), [*ends, " or more"], strict=True):
+            figures[f"{start}{end} visible"] = mean.value
+        return figures | {"length": self.length.value}
+
+
+@torch.inference_mode()
+def probe(model: DisCo, split: Split, sentences: int) -> Probe:
+    """Ask a model about the first so many pairs of a split."""
+    found = Probe()
+    for batch in _batches(split, sentences):
+        words, eos = context.words_and_eos(batch.target)
+        encoded = model.encode(batch.source)
+        _add_lengths(found, encoded, batch)
+        for name, who_sees_whom in CONTEXTS.items():
+            visible = who_sees_whom(batch, words, eos)
+            hidden = model.decode(batch.target, visible, encoded)
+            losses = -model.word_log_probs(hidden[words], batch.target[words])
+            found.contexts[name].add(losses)
+            if name == "random":
+                _add_seen(found, losses, (visible & words[:, None]).sum(dim=-1)[words])
+    return found
+
+
+def _add_lengths(found: Probe, encoded: Encoded, batch: Batch) -> None:
+    assert encoded.length_log_probs is not None
+    lengths = (batch.target != PAD).sum(dim=1, keepdim=True)
+    lengths = lengths.clamp(max=encoded.length_log_probs.shape[1] - 1)
+    found.length.add(-encoded.length_log_probs.gather(1, lengths))
+
+
+def _add_seen(found: Probe, losses: Tensor, seen: Tensor) -> None:
+    for start, end in zip(SEEN, [*SEEN[1:], torch.iinfo(seen.dtype).max], strict=True):
+        found.seen[start].add(losses[(seen >= start) & (seen < end)])
+
+
+def _batches(split: Split, sentences: int) -> Iterator[Batch]:
+    number = min(sentences, len(split))
+    order = np.argsort(split.target_lengths[:number], kind="stable").astype(np.int32)
+    for first in range(0, number, _SENTENCES_AT_ONCE):
+        yield collate(split, order[first : first + _SENTENCES_AT_ONCE])
