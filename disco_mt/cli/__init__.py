@@ -101,7 +101,8 @@ def _complain(message: str) -> int:
 
 
 def _overview() -> str:
-    verbs = "\n".join(f"  disco {verb:<16}{help_}" for verb, help_ in VERBS.items())
+    width = max(map(len, VERBS)) + 2
+    verbs = "\n".join(f"  disco {verb:<{width}}{help_}" for verb, help_ in VERBS.items())
     return (
         "Disco translates every word of a sentence at once "
         "(DisCo transformer, parallel easy-first).\n\n"
