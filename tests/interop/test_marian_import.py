@@ -345,6 +345,8 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "no width": (configured(d_model=None), "d_model must be a whole number, got None"),
     "a width of another sort": (configured(d_model="16"), "d_model must be a whole number, got '16'"),
+    "a dropout of another sort": (configured(dropout="much"), "dropout must be a number, got 'much'"),
+    "too much dropout": (configured(dropout=1.5), "model.dropout must be at least 0 and below 1"),
     "another width": (configured(d_model=24), "should be (45, 24), is (45, 16)"),
     "heads that do not divide": (configured(encoder_attention_heads=3), "multiple of the heads"),
     "fewer layers": (configured(decoder_layers=2), "layers.2"),
@@ -359,6 +361,7 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "an id twice": (edit("vocab.json", lambda v: v.update({"s": 1})), "one of the ids from 0 on"),
     "ids that are none": (edit("vocab.json", lambda v: v.update({"s": "s"})), "one of the ids from 0 on"),
+    "ids that are fractions": (edit("vocab.json", lambda v: v.update({"s": 1.0})), "one of the ids from 0"),
     "no <unk>": (edit("vocab.json", lambda v: v.update({"<UNK>": v.pop("<unk>")})), "has no <unk>"),
     "several target languages": (
         edit("vocab.json", lambda v: v.update({">>fra<<": v.pop("▁le"), ">>ita<<": v.pop("▁un")})),
