@@ -9,6 +9,7 @@ from disco_mt.decoding.translation import CandidatePass, Hypothesis, OnPass, Pas
 from disco_mt.text.lines import one_line
 from disco_mt.text.pins import SPACELESS
 from disco_mt.text.tokenizer import Tokenizer
+from disco_mt.text.unknown import Aside
 
 
 def named(found: Hypothesis[int], target: Tokenizer) -> Translation:
@@ -30,6 +31,13 @@ def refusal(why: str = "") -> Translation:
     return Translation((), (), 0.0, 0, refused=why)
 
 
+def restored(translation: Translation, aside: Aside | None) -> Translation:
+    """With the parts of the source that were set aside."""
+    if aside is None or translation.refused:
+        return translation
+    return replace(translation, text=one_line(aside.restore(translation.text)), copied=aside.copied)
+
+
 def joined(parts: list[Translation], language: str) -> Translation:
     """Several sentences as one text: tokens end to end, score by token, steps added up."""
     if len(parts) <= 1:
@@ -46,6 +54,7 @@ def joined(parts: list[Translation], language: str) -> Translation:
         tuple(piece for part in parts for piece in part.pieces),
         tuple(parts),
         pinned=_joined_pins(parts),
+        copied=tuple(each for part in parts for each in part.copied),
     )
 
 

@@ -26,14 +26,16 @@ from disco_mt.engine.pruning import Pruning
 from disco_mt.errors import UserError
 from disco_mt.models.base import TranslationModel
 from disco_mt.models.directory import CONFIG, Directory, load_weights, read_config
-from disco_mt.naming import joined, named, named_passes, numbered_passes, refusal
+from disco_mt.naming import joined, named, named_passes, numbered_passes, refusal, restored
 from disco_mt.pinning import TokenPins, check_number, neighbours, problem, token_pins
 from disco_mt.settings import at_least, from_dict, one_of
-from disco_mt.special import EOS, PAD
+from disco_mt.special import EOS, PAD, UNK
+from disco_mt.text.lines import well_formed
 from disco_mt.text.pair import TextPair
 from disco_mt.text.pins import Pin
 from disco_mt.text.sentences import split_sentences
 from disco_mt.text.tokenizer import Tokenizer
+from disco_mt.text.unknown import Aside, set_aside
 
 PRETRAINED = Path(__file__).parent / "pretrained"
 MODEL_FILES = ("*.json", "*.safetensors", "*.md")  # what is fetched from the hub
@@ -67,6 +69,15 @@ class Own:
             settle=self.settle,
             read=self.read,
         )
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """What is translated at once: a sentence, or a part of one that is too long."""
+
+    ids: Ids
+    aside: Aside | None = None  # what of it the model cannot read
+    pins: TokenPins = ()
 
 
 @dataclass(frozen=True)
@@ -147,10 +158,11 @@ class Translator:
         check_number(given, len(texts))
         segments = [self._segments(text, split, long, pins) for text, pins in zip(texts, given, strict=True)]
         flat = [each for parts in segments if not isinstance(parts, str) for each in parts]
-        ids, pins = [ids for ids, _ in flat], [pins for _, pins in flat]
+        ids, pins = [each.ids for each in flat], [each.pins for each in flat]
         told = None if on_pass is None else numbered_passes(on_pass, segments)
         language = self.text.target.language
-        done = iter(self.translate_ids(ids, options, trace, batch_tokens, progress, pins, told))
+        translated = self.translate_ids(ids, options, trace, batch_tokens, progress, pins, told)
+        done = iter(restored(each, segment.aside) for each, segment in zip(translated, flat, strict=True))
         return [
             refusal(parts) if isinstance(parts, str) else joined([next(done) for _ in parts], language)
             for parts in segments
@@ -285,29 +297,29 @@ class Translator:
         alone = {i for i in left if pins[i] and beam_for(pins[i], options.length_beam, longest) != usual}
         return _batches(sentences, sorted(left - alone), tokens) + [[i] for i in sorted(alone)]
 
-    def _segments(
-        self, text: str, split: bool, long: Long, pins: Sequence[Pin]
-    ) -> list[tuple[Ids, TokenPins]] | str:
+    def _segments(self, text: str, split: bool, long: Long, pins: Sequence[Pin]) -> list[_Segment] | str:
         """What is translated one by one, with its pins. A string says why a text is refused."""
         pieces = self._sentences(text, split, long)
         if isinstance(pieces, str):
             return pieces
         found = token_pins(pins, len(pieces), self.text.target, self.model.config)
-        return found if isinstance(found, str) else list(zip(pieces, found, strict=True))
+        if isinstance(found, str):
+            return found
+        return [replace(piece, pins=each) for piece, each in zip(pieces, found, strict=True)]
 
-    def _sentences(self, text: str, split: bool, long: Long) -> list[Ids] | str:
+    def _sentences(self, text: str, split: bool, long: Long) -> list[_Segment] | str:
         """Sentences as ids. A string says why a text is refused."""
         tokenizer = self.text.source
         sentences = split_sentences(text, tokenizer.language) if split else [text]
-        pieces: list[Ids] = []
-        for ids in tokenizer.encode_batch(sentences):
-            if len(ids) <= self.longest_source:
-                pieces.append(ids)
+        pieces: list[_Segment] = []
+        for sentence in _encoded(sentences, tokenizer):
+            if len(sentence.ids) <= self.longest_source:
+                pieces.append(sentence)
             elif long == "split":
-                pieces += _cut(ids, tokenizer, self.longest_source)
+                pieces += _cut_sentence(sentence, tokenizer, self.longest_source)
             else:
-                return self._too_long(len(ids))
-        return [ids for ids in pieces if ids]
+                return self._too_long(len(sentence.ids))
+        return [piece for piece in pieces if piece.ids or piece.aside]
 
     def _too_long(self, tokens: int) -> str:
         """Why a sentence of so many tokens cannot be read; "" if it can."""
@@ -409,6 +421,25 @@ def _check_vocabulary(directory: Directory, text: TextPair) -> None:
                 f"{directory.path}: the {side} tokenizer has {size} tokens, but the weights have {rows}; "
                 "it belongs to another model"
             )
+
+
+def _encoded(sentences: list[str], tokenizer: Tokenizer) -> list[_Segment]:
+    """Sentences as ids; what the vocabulary does not have is set aside, to be copied."""
+    segments = [_Segment(ids) for ids in tokenizer.encode_batch(sentences)]
+    for number, sentence in enumerate(sentences):
+        if unknown := UNK in segments[number].ids and tokenizer.unknown_spans(sentence):
+            aside = set_aside(well_formed(sentence), unknown)
+            segments[number] = _Segment(tokenizer.encode(aside.known), aside)
+    return segments
+
+
+def _cut_sentence(sentence: _Segment, tokenizer: Tokenizer, longest: int) -> list[_Segment]:
+    """Parts that are short enough. What was set aside goes to the end: its place is not known any more."""
+    *parts, last = (_Segment(ids) for ids in _cut(sentence.ids, tokenizer, longest))
+    if sentence.aside is None:
+        return [*parts, last]
+    copied = " ".join(sentence.aside.copied)
+    return [*parts, replace(last, aside=Aside(copied, ((0, len(copied)),)))]
 
 
 def _cut(ids: Ids, tokenizer: Tokenizer, longest: int) -> list[Ids]:

@@ -34,6 +34,7 @@ VERBS = {
     "shortlist": "a dataset -> which words go together: fewer to choose from, faster translation",
     "import-fairseq": "the authors' checkpoint -> a model directory",
     "import-marian": "a MarianMT model (OPUS-MT) -> a model directory",
+    "prune-vocabulary": "an imported model -> one with the pieces that your text uses",
     "info": "versions, threads, device, models found",
 }
 
@@ -100,7 +101,8 @@ def _complain(message: str) -> int:
 
 
 def _overview() -> str:
-    verbs = "\n".join(f"  disco {verb:<16}{help_}" for verb, help_ in VERBS.items())
+    width = max(map(len, VERBS)) + 2
+    verbs = "\n".join(f"  disco {verb:<{width}}{help_}" for verb, help_ in VERBS.items())
     return (
         "Disco translates every word of a sentence at once "
         "(DisCo transformer, parallel easy-first).\n\n"

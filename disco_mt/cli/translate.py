@@ -103,6 +103,7 @@ def translate(
                 pinned=pinned,
             )
     write_lines(_rendered(lines, results, tokens, json_), output)
+    _report_copied(results)
     return _report_refused(results, "; use --long split" if long == "refuse" and not pin else "")
 
 
@@ -142,6 +143,8 @@ def as_dict(line: str, found: Translation) -> dict[str, Any]:
     }
     if found.pinned:
         shown["pinned"] = found.pinned
+    if found.copied:
+        shown["copied"] = found.copied
     if found.refused:
         shown["refused"] = found.refused
     if found.parts:
@@ -162,6 +165,12 @@ def _trace(trace: Trace[str]) -> dict[str, Any]:
         ],
         "winners": trace.winners,
     }
+
+
+def _report_copied(results: list[Translation]) -> None:
+    copied = sum(len(each) for found in results for each in found.copied)
+    if copied:
+        print(f"disco: {copied} characters were copied: the model does not know them", file=sys.stderr)
 
 
 def _report_refused(results: list[Translation], advice: str) -> int:

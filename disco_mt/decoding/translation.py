@@ -79,3 +79,4 @@ class Translation(Hypothesis[str]):
     pieces: tuple[str, ...] = ()  # the tokens as they read, each with the space before it
     parts: tuple[Translation, ...] = ()  # one a sentence, where the text was split
     refused: str = ""  # why there is no translation
+    copied: tuple[str, ...] = ()  # parts of the source that the model cannot read, copied into the text

@@ -106,8 +106,8 @@ def import_marian(model: Path, origin: str, out: Path, options: MarianOptions) -
 
     origin: how to call the original in the model card.
     """
-    languages = _languages(model, options)
     original = _read(model)
+    languages = _languages(model, options)
     source, target = (
         _side(original, side, language, options.exact_tokenizer)
         for side, language in zip(("source", "target"), languages, strict=True)
@@ -170,7 +170,9 @@ def _check_config(path: Path, config: dict[str, Any]) -> None:
 
 def _vocabulary(path: Path) -> dict[str, int]:
     vocabulary = _json(path / _VOCABULARY)
-    if sorted(vocabulary.values(), key=str) != sorted(range(len(vocabulary)), key=str):
+    if not all(type(id_) is int for id_ in vocabulary.values()) or (
+        sorted(vocabulary.values()) != list(range(len(vocabulary)))
+    ):
         raise UserError(f"{path / _VOCABULARY} must give each of its entries one of the ids from 0 on")
     if "<unk>" not in vocabulary:
         raise UserError(f"{path / _VOCABULARY} has no <unk>; is it the vocabulary of a MarianMT model?")
@@ -224,6 +226,13 @@ def _whole_number(original: _Original, name: str) -> int:
     if name.endswith("_token_id") and not 0 <= value < len(original.vocabulary):
         raise UserError(f"{original.path / _CONFIG}: {name} is {value}, which {_VOCABULARY} does not have")
     return value
+
+
+def _fraction(original: _Original, name: str) -> float:
+    value = original.config.get(name, 0.0)
+    if not isinstance(value, int | float):
+        raise UserError(f"{original.path / _CONFIG}: {name} must be a number, got {value!r}")
+    return float(value)
 
 
 def _languages(path: Path, options: MarianOptions) -> tuple[str, str]:
@@ -309,9 +318,9 @@ def _config(original: _Original, source_vocabulary: int, target_vocabulary: int)
         width=_whole_number(original, "d_model"),
         encoder=_stack(original, "encoder"),
         decoder=_stack(original, "decoder"),
-        dropout=float(original.config.get("dropout", 0.1)),
-        attention_dropout=float(original.config.get("attention_dropout", 0.0)),
-        activation_dropout=float(original.config.get("activation_dropout", 0.0)),
+        dropout=_fraction(original, "dropout"),
+        attention_dropout=_fraction(original, "attention_dropout"),
+        activation_dropout=_fraction(original, "activation_dropout"),
         norm_epsilon=_NORM_EPSILON,
         activation=_ACTIVATIONS[activation],
         positions="marian",

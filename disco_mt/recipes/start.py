@@ -8,7 +8,7 @@ affine map from word + position to those states and puts it into the projections
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
@@ -27,7 +27,7 @@ from disco_mt.models.config import ModelConfig
 from disco_mt.models.directory import WEIGHTS, check_fits, load_tensors, load_weights, read_config, weights
 from disco_mt.models.disco import DisCo
 from disco_mt.settings import at_least, one_of
-from disco_mt.special import NUM_SPECIAL, PAD
+from disco_mt.special import EOS, NUM_SPECIAL, PAD
 from disco_mt.translator import find_model
 
 Fit = Literal["copy", "least-squares"]
@@ -36,7 +36,6 @@ Fit = Literal["copy", "least-squares"]
 # and in their weights only by the length predictor.
 _CHANGEABLE = {"kind", "contextless", "dropout", "attention_dropout", "activation_dropout", "attention_init"}
 _ONLY_STUDENTS = {"start_token", "query_word", "length", "length_classes"}
-_LENGTHS = {"max_source", "max_target"}  # positions that are not learned can be computed for any length
 _NEVER = -100.0  # output bias of what a DisCo never predicts
 _RIDGE = 1e-6  # of the mean variance of the inputs
 _SENTENCES_AT_ONCE = 64
@@ -83,14 +82,18 @@ def fit_to_teacher(
             f"start.fit 'least-squares' turns an autoregressive model into a disco one, not "
             f"{teacher.config.kind} into {model.config.kind}; use start.fit 'copy'"
         )
-    fit = Fitted(teacher, layers)
+    fit = Fitted(teacher.config.width, len(layers))
     for batch in batches:
-        fit.add(batch)
+        _add(fit, teacher, layers, batch)
     with torch.no_grad():
         for layer, (weight, bias) in zip(model.decoder_layers, fit.maps(), strict=True):
             project = layer.self_attention.key_value
             project.bias.copy_(project.bias + project.weight.double() @ bias)
             project.weight.copy_(project.weight.double() @ weight)
+        # The teacher's decoder never read EOS: as an anchor it is the mean of what it did read. (An encoder
+        # with the same table did read it, and stays as it was.)
+        if model.config.tying != "all":
+            model.words.weight[EOS].copy_(fit.mean_word() / model.config.embedding_scale)
         if model.query_word is not None:
             model.query_word.copy_(fit.mean_word())
         if model.output_bias is not None:
@@ -100,27 +103,21 @@ def fit_to_teacher(
 class Fitted:
     """Sums for a least-squares fit of the inputs of a teacher's decoder layers from word + position."""
 
-    def __init__(self, teacher: Autoregressive, layers: tuple[int, ...]) -> None:
-        self.teacher, self.layers = teacher, layers
-        width = teacher.config.width
+    def __init__(self, width: int, layers: int) -> None:
         self.moments = torch.zeros(width + 1, width + 1, dtype=torch.float64)
-        self.products = torch.zeros(len(layers), width + 1, width, dtype=torch.float64)
+        self.products = torch.zeros(layers, width + 1, width, dtype=torch.float64)
         self.words = torch.zeros(width, dtype=torch.float64)
         self.count = 0
 
-    @torch.inference_mode()
-    def add(self, batch: Batch) -> None:
-        """The teacher's states on its own translations, teacher-forced."""
-        teacher, real = self.teacher, batch.target != PAD
-        states = teacher.states(batch.target, teacher.encode(batch.source))
-        inputs = states[0][real].double()
-        with_one = torch.cat([inputs, inputs.new_ones(len(inputs), 1)], dim=1)
+    def take(self, inputs: Tensor, states: Sequence[Tensor]) -> None:
+        """Word + position vectors, and what each layer reads at the same positions: (rows, width) each."""
+        with_one = torch.cat([inputs.double(), inputs.new_ones(len(inputs), 1).double()], dim=1)
         self.moments += with_one.T @ with_one
-        for place, layer in enumerate(self.layers):
-            read = teacher.decoder_layers[layer - 1].self_frame.enter(states[layer - 1])
-            self.products[place] += with_one.T @ read[real].double()
-        words = (states[0] - teacher.positions(real.shape[1]))[:, 1:][real[:, 1:]]  # not the start token
-        self.words += words.sum(dim=0)
+        self.products += torch.stack([with_one.T @ read.double() for read in states])
+
+    def take_words(self, words: Tensor) -> None:
+        """Word vectors without positions, for their mean: (rows, width)."""
+        self.words += words.double().sum(dim=0)
         self.count += len(words)
 
     def maps(self) -> list[tuple[Tensor, Tensor]]:
@@ -134,6 +131,17 @@ class Fitted:
     def mean_word(self) -> Tensor:
         """The mean of the word vectors that the decoder reads."""
         return self.words / max(1, self.count)
+
+
+@torch.inference_mode()
+def _add(fit: Fitted, teacher: Autoregressive, layers: tuple[int, ...], batch: Batch) -> None:
+    """The teacher's states on these translations, teacher-forced."""
+    real = batch.target != PAD
+    states = teacher.states(batch.target, teacher.encode(batch.source))
+    entered = [teacher.decoder_layers[each - 1].self_frame.enter(states[each - 1]) for each in layers]
+    fit.take(states[0][real], [state[real] for state in entered])
+    words = states[0] - teacher.positions(real.shape[1])
+    fit.take_words(words[:, 1:][real[:, 1:]])  # not the start token
 
 
 def _layers(start: StartOptions, its: ModelConfig, ours: ModelConfig) -> tuple[int, ...]:
@@ -156,10 +164,8 @@ def _layers(start: StartOptions, its: ModelConfig, ours: ModelConfig) -> tuple[i
 def _check_same(path: str, its: ModelConfig, ours: ModelConfig) -> None:
     """Refuse a model of other sizes or another architecture."""
     free = _CHANGEABLE | (_ONLY_STUDENTS if its.kind == "autoregressive" else set())
-    free |= _LENGTHS if ours.positions != "learned" else set()
-    theirs, mine = asdict(its), asdict(ours)
-    for tables in (theirs, mine):
-        del tables["decoder"]["layers"]
+    free |= set() if ours.positions == "learned" else {"max_source"}  # others are computed for any length
+    theirs, mine = _compared(its), _compared(ours)
     different = [
         f"model.{key} is {theirs[key]!r} there, {mine[key]!r} here"
         for key in mine
@@ -169,6 +175,27 @@ def _check_same(path: str, its: ModelConfig, ours: ModelConfig) -> None:
         raise UserError(
             f"the model to start from, {path}, is another one: {'; '.join(different)}. Change the "
             "recipe, or start from random weights"
+        )
+    if ours.positions == "learned":
+        _check_positions(path, its, ours)
+
+
+def _compared(config: ModelConfig) -> dict[str, Any]:
+    """What two models may have to agree in: not the number of layers, nor the numbers of a length prior."""
+    table = asdict(config)
+    del table["decoder"]["layers"], table["max_target"]
+    table["length"] = {key: table["length"][key] for key in ("predictor", "prior")}
+    return table
+
+
+def _check_positions(path: str, its: ModelConfig, ours: ModelConfig) -> None:
+    """Learned target positions are taken over one by one, and a start token has the first of them."""
+    there = its.max_target + its.start_token
+    if there != ours.max_target + ours.start_token:
+        first = ", of which the start token has one" if ours.start_token else ""
+        raise UserError(
+            f"model.max_target must be {there - ours.start_token}, got {ours.max_target}: the model to start "
+            f"from, {path}, has {there} learned positions{first}"
         )
 
 

@@ -4,12 +4,13 @@ The file is a protocol buffer (sentencepiece_model.proto). The few fields that m
 neither protobuf nor sentencepiece has to be installed. The Unigram model of HF `tokenizers` segments.
 
 Three things are done differently, all of them rare: a combining mark behind a compatibility character (a
-full-width letter, a ligature) is dropped; marks are not composed with a letter if together they take six bytes
-or more; and of two equally likely segmentations (of a row of hyphens) the other one may be chosen.
+full-width letter, a ligature) is dropped; marks are not composed with a letter if together they take six
+bytes or more; and of two equally likely segmentations (of a row of hyphens) the other may be chosen.
 """
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -112,6 +113,18 @@ class SentencePieceModel:
         return PreTokenizers([Metaspace(SPACE, prepend_scheme=scheme, split=by_word), special])
 
 
+def restricted(backend: Backend, ids: Sequence[int]) -> Backend:
+    """The same tokenizer with these tokens only, in this order, the special ones first. Scores stay."""
+    import json
+
+    from tokenizers import Tokenizer as Backend
+
+    content = json.loads(backend.to_str())
+    vocabulary = content["model"]["vocab"]
+    content["model"]["vocab"] = [vocabulary[index] for index in ids]
+    return Backend.from_str(json.dumps(content))
+
+
 def surface(token: str) -> str:
     """A token as it reads, with a space where one begins: "▁the" -> " the"."""
     return token.removeprefix(UNREACHABLE).replace(SPACE, " ")
@@ -136,17 +149,18 @@ def _parse(content: bytes, path: Path) -> SentencePieceModel:
         if field == _PIECES:
             text, score, kind = _piece(value)
             kinds.add(kind)
-            if kind == _NORMAL:
+            if kind == _NORMAL and text not in SPECIAL_TOKENS:
                 pieces.append((text, score))
         elif field in specs:
             specs[field] = dict(_fields(value))
     if not pieces:
         raise _MalformedError("it has no pieces")
     _check_supported(path, kinds, specs)
+    _check_pieces(pieces)
     normalizer = specs[_NORMALIZER]
     return SentencePieceModel(
         tuple(pieces),
-        charsmap=normalizer.get(2, b""),
+        charsmap=_charsmap(normalizer.get(2, b"")),
         add_dummy_prefix=bool(normalizer.get(3, 1)),
         remove_extra_whitespaces=bool(normalizer.get(4, 1)),
         worst=min(score for _, score in pieces),
@@ -159,6 +173,30 @@ def _piece(content: object) -> tuple[str, float, int]:
     if not isinstance(text, bytes) or not isinstance(score, bytes) or not isinstance(kind, int):
         raise _MalformedError("a piece lacks its text, score or type")
     return text.decode("utf-8"), struct.unpack("<f", score)[0], kind
+
+
+def _check_pieces(pieces: list[tuple[str, float]]) -> None:
+    seen: set[str] = set()
+    for text, score in pieces:
+        if text in seen:
+            raise _MalformedError(f"it has the piece {text!r} twice")
+        if not math.isfinite(score):
+            raise _MalformedError(f"the score of {text!r} is {score}")
+        seen.add(text)
+
+
+def _charsmap(content: object) -> bytes:
+    from tokenizers.normalizers import Precompiled
+
+    if not isinstance(content, bytes):
+        raise _MalformedError("a number stands in place of its normalisation rules")
+    if not content:
+        return content
+    try:
+        Precompiled(content)
+    except Exception as error:  # the library raises a bare Exception
+        raise _MalformedError(f"its normalisation rules cannot be read ({error})") from None
+    return content
 
 
 def _check_supported(path: Path, kinds: set[int], specs: dict[int, dict[int, Any]]) -> None:

@@ -93,6 +93,17 @@ class Tokenizer:
         # A whole word may spell a special token here; it is then a word that the vocabulary does not have.
         return [[index if index >= NUM_SPECIAL else UNK for index in ids] for ids in batch]
 
+    def unknown_spans(self, text: str) -> list[tuple[int, int]]:
+        """(start, end) of the parts of `text` that are <unk> in a "sentencepiece" vocabulary.
+
+        Byte-level BPE has none. Words of pretokenized text are not looked at.
+        """
+        if self.processing != "sentencepiece":
+            return []
+        encoding = self.backend.encode(well_formed(text), add_special_tokens=False)
+        spans = zip(encoding.ids, encoding.offsets, strict=True)
+        return [(start, end) for index, (start, end) in spans if index == UNK]
+
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`. Special ids are skipped; bytes that are not UTF-8 become U+FFFD."""
         words = self.backend.decode([index for index in ids if index >= NUM_SPECIAL])

@@ -5,7 +5,6 @@ And the test itself is proved: on a decoder with contextual keys and values it f
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from disco_mt import context
-from disco_mt.keyed import sentence_keys
 from disco_mt.models.base import TranslationModel
 from disco_mt.models.build import build_model
 from disco_mt.models.config import Stack
@@ -23,39 +21,8 @@ from disco_mt.models.disco import DisCo
 from disco_mt.models.encoder import Encoded
 from disco_mt.models.layers import KeyValue
 from disco_mt.special import BOS, EOS, NUM_SPECIAL
+from leakage import Decode, leaks, visibilities
 from tiny import MARIAN, POOLED, VOCABULARY, lively, padded, random_sources, tiny_config
-
-Decode = Callable[[Tensor, Tensor, Encoded], Tensor]
-
-
-def leaks(model: TranslationModel, decode: Decode, target: Tensor, visible: Tensor) -> list[tuple[int, int]]:
-    """Pairs (n, m) such that changing token m, which n does not see, changed the output at n."""
-    encoded = model.encode(padded(random_sources([4])))
-    before = decode(target, visible, encoded)
-    found = []
-    for m in range(target.shape[1] - 1):
-        changed = target.clone()
-        changed[0, m] = NUM_SPECIAL + (changed[0, m] - NUM_SPECIAL + 1) % (VOCABULARY - NUM_SPECIAL)
-        after = decode(changed, visible, encoded)
-        differs = (after != before).any(dim=2)[0]
-        found += [(n, m) for n in range(target.shape[1]) if differs[n] and not visible[0, n, m]]
-    return found
-
-
-def visibilities(target: Tensor, key: int) -> dict[str, Tensor]:
-    words, eos = context.words_and_eos(target)
-    keys = sentence_keys(key, torch.zeros(1, dtype=torch.long))
-    draws = torch.randn(target.shape, generator=torch.Generator().manual_seed(key))
-    return {
-        "random": context.random(keys, words, eos),
-        "permutation": context.permutation(keys, words, eos),
-        "all but itself": context.all_but_itself(words, eos),
-        "left to right": context.left_to_right(words, eos),
-        "right to left": context.right_to_left(words, eos),
-        "easy first": context.by_order(context.easy_first_order(draws, words), words, eos),
-        "nothing": context.nothing(words, eos),
-    }
-
 
 OPTIONS = st.fixed_dictionaries(
     {
