@@ -1,6 +1,6 @@
 """Training speed of a converted teacher: target words per second, variants in turn on the same batches.
 
-    python -m benchmarks.conversion --teacher TEACHER --data DATA [--threads 1] [--precision bf16] [--rounds 3]
+    python -m benchmarks.conversion --teacher TEACHER --data DATA [--threads 1] [--precision bf16]
 
 Variants: the frozen encoder computed or its states kept on disk, words alone or the teacher's distribution
 beside them. Each round trains every variant for one update of each batch size class, so that a machine that
