@@ -27,7 +27,9 @@ def atomic_directory(path: Path) -> Iterator[Path]:
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
         yield temporary
-        temporary.chmod(0o755)
+        for file in temporary.rglob("*"):
+            _share(file)
+        _share(temporary)
         os.replace(temporary, path)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -45,11 +47,27 @@ def atomic_file(path: Path) -> Iterator[Path]:
         yield temporary
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
-        temporary.chmod(0o644)
+        _share(temporary)
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _share(path: Path) -> None:
+    """Give a file or directory the permissions that the user's umask allows; temporary ones are private."""
+    mask = os.umask(0o077)  # there is no way to read it without setting it
+    os.umask(mask)
+    path.chmod((0o777 if path.is_dir() else 0o666) & ~mask)
+
+
+def check_readable(path: Path) -> None:
+    """Tell a file that this user may not read from one that is damaged."""
+    if not os.access(path, os.R_OK):
+        raise UserError(
+            f"{path} may not be read by this user (permission denied); its owner can change that with: "
+            f"chmod a+r {path}"
+        )
 
 
 def write_text(path: Path, text: str) -> None:

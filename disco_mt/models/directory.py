@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from disco_mt.errors import UserError
-from disco_mt.files import write_text
+from disco_mt.files import check_readable, write_text
 from disco_mt.models.base import TranslationModel
 from disco_mt.models.build import empty_model
 from disco_mt.models.config import ModelConfig
@@ -94,6 +94,8 @@ def read_config(path: Path) -> Directory:
     file = path / CONFIG
     if not path.is_dir():
         raise UserError(f"{path} is not a model directory: there is no such directory")
+    if file.is_file():
+        check_readable(file)
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -148,6 +150,7 @@ def _read(file: Path) -> dict[str, torch.Tensor]:
     """The tensors of one file."""
     if not file.is_file():
         raise UserError(f"{file.parent} is not a whole model directory: {file.name} is missing in it")
+    check_readable(file)
     try:
         return dict(load_file(file))
     except (SafetensorError, OSError) as error:
