@@ -115,6 +115,7 @@ def _session(graph: bytes) -> Any:
     """One thread: who wants more gives each its rows or its part of the vocabulary (split.py)."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
     slower = ["BiasGeluFusion"]  # than the two operators that it makes one of
     return onnxruntime.InferenceSession(
