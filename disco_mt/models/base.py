@@ -52,8 +52,9 @@ class TranslationModel(nn.Module):
         self.frozen: tuple[str, ...] = ()
 
     def freeze(self, parts: Sequence[str]) -> None:
-        """These modules, by their names, are never trained again: no gradient, no dropout."""
+        """These modules, by their names, are not trained: no gradient, no dropout. All others are."""
         modules = dict(self.named_modules())
+        self.requires_grad_(True)
         for part in parts:
             if part not in modules or not part:
                 known = ", ".join(name for name, _ in self.named_children())

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from disco_mt.errors import UserError
 from disco_mt.keyed import mix
 from disco_mt.models.autoregressive import Autoregressive
 from disco_mt.models.base import TranslationModel, initialise
@@ -26,6 +27,11 @@ def build_model(config: ModelConfig, seed: int = 1) -> TranslationModel:
 
 def empty_model(config: ModelConfig) -> TranslationModel:
     """A model whose weights have no values yet: a file or `initialise` gives them. Fixed tables are there."""
+    if config.length.prior and not config.length.fitted:
+        raise UserError(
+            "model.length.prior needs its numbers: model.length.slope, offset, spread and spread_slope; "
+            "disco train and disco start fit them to the data"
+        )
     with _Uninitialised():
         model = _build(config)
     for module in model.modules():

@@ -35,7 +35,7 @@ class SoftTargets(NamedTuple):
 
     def probabilities(self, rows: slice, products: torch.dtype) -> Tensor:
         """Renormalised without special tokens, EOS among them: (rows, vocabulary)."""
-        logits = (self.hidden[rows].to(products) @ self.weight.to(products).T).float()
+        logits = _at_least_float32(self.hidden[rows].to(products) @ self.weight.to(products).T)
         if self.bias is not None:
             logits += self.bias
         logits[:, :NUM_SPECIAL] = -torch.inf

@@ -17,8 +17,10 @@ def fit_length_prior(length: Length, split: Split) -> Length:
     source, target = split.source_lengths + 1.0, split.target_lengths + 1.0
     # Long sentences miss by more: dividing by the root of the length weighs all alike.
     slope, offset = _line(source, target, 1 / np.sqrt(source))
-    spread_slope, spread = _line(source, np.abs(target - slope * source - offset), 1 / np.sqrt(source))
-    spread_slope = max(0.0, spread_slope)
+    away = np.abs(target - slope * source - offset)
+    spread_slope, spread = _line(source, away, 1 / np.sqrt(source))
+    if spread_slope < 0:
+        spread_slope, spread = 0.0, float(away.mean())
     spread = max(_LEAST - spread_slope * float(source.min()), spread)
     return replace(
         length,

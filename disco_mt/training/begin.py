@@ -13,6 +13,7 @@ from disco_mt.errors import UserError
 from disco_mt.files import atomic_directory
 from disco_mt.models.base import TranslationModel
 from disco_mt.models.config import ModelConfig
+from disco_mt.objectives.build import ObjectiveOptions
 from disco_mt.training import checkpoints, rundir
 from disco_mt.training.best import remove_others
 from disco_mt.training.dev import best
@@ -94,9 +95,12 @@ def _check_settings(run: Path, before: dict[str, Any], now: dict[str, Any]) -> N
     """A setting that is newer than the run had its default there, whether it had a name or not."""
     tables = {"training": asdict(TrainingOptions()), "model": asdict(ModelConfig())}
     named = {f"{table}.{key}": value for table, values in tables.items() for key, value in values.items()}
-    defaults = json.loads(json.dumps(named))
+    defaults = json.loads(json.dumps({**named, "objective": asdict(ObjectiveOptions())}))
     for name, value in now.items():
-        found = before.get(name, defaults.get(name))
+        default = defaults.get(name)
+        found = before.get(name, default)
+        if isinstance(found, dict) and isinstance(default, dict):
+            found = default | found
         if found != value:
             raise UserError(
                 f"{name} is {value!r}, but {run} was started with {found!r}; resume "

@@ -8,8 +8,10 @@ The key names the encoder's weights and the data, so that other weights or data 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,15 +55,14 @@ def keep_encoder_states(
     model: TranslationModel, split: Split, data: str, folder: Path, precision: str, quiet: bool = True
 ) -> EncoderStates:
     """Open the states of a split, after computing those that are missing. data: names the contents."""
-    _check(model)
+    check_frozen_encoder(model)
     key = _key(model, data, precision)
     starts = split.source.offsets + np.arange(len(split) + 1)
     file, note = folder / f"{key}.bin", folder / f"{key}.json"
     folder.mkdir(parents=True, exist_ok=True)
-    done = int(json.loads(note.read_text(encoding="utf-8"))["sentences"]) if note.exists() else 0
     shape = int(starts[-1]), model.config.width
-    states = np.memmap(file, np.float16, "r+" if done and file.exists() else "w+", shape=shape)
-    done = done if file.exists() else 0
+    done = _prepare_file(file, note, 2 * shape[0] * shape[1])
+    states = np.memmap(file, np.float16, "r+", shape=shape)
     with stage("encoding the sources", len(split), quiet) as advance:
         advance(done)
         for first in range(done, len(split), _SENTENCES):
@@ -73,7 +74,7 @@ def keep_encoder_states(
     return EncoderStates(split, np.memmap(file, np.float16, "r", shape=shape), starts)
 
 
-def _check(model: TranslationModel) -> None:
+def check_frozen_encoder(model: TranslationModel) -> None:
     """Only what never changes can be kept."""
     if "encoder" not in model.frozen:
         raise UserError("training.encoder_states is for a frozen encoder; set training.freeze to encoder")
@@ -91,6 +92,34 @@ def _key(model: TranslationModel, data: str, precision: str) -> str:
             digest.update(name.encode())
             digest.update(tensor.cpu().numpy().tobytes())
     return digest.hexdigest()[:32]
+
+
+def _prepare_file(file: Path, note: Path, size: int) -> int:
+    """Make the file if there is none of this size; says how many sentences are in it.
+
+    One of the right size is never cut: another process may be filling it with the same numbers.
+    """
+    if file.is_file() and file.stat().st_size == size:
+        return _noted(note)
+    note.unlink(missing_ok=True)
+    file.unlink(missing_ok=True)
+    free = shutil.disk_usage(file.parent).free
+    if free < size:
+        raise UserError(
+            f"training.encoder_states needs {size / 1e9:.1f} GB in {file.parent}, but {free / 1e9:.1f} GB "
+            "are free there; make room, name another folder, or do without"
+        )
+    with contextlib.suppress(FileExistsError), file.open("xb") as stream:
+        stream.truncate(size)
+    return 0
+
+
+def _noted(note: Path) -> int:
+    """How many sentences are done; 0 if nothing says so."""
+    try:
+        return int(json.loads(note.read_text(encoding="utf-8"))["sentences"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
 
 
 @torch.no_grad()

@@ -73,12 +73,11 @@ class Learner:
         precision: str = "fp32",
         processes: Processes = ALONE,
         compiled: bool = False,
-        states: EncoderStates | None = None,
     ) -> None:
-        """states: of the encoder, where they are kept."""
         device = str(next(model.parameters()).device)
         step = _Step(model, objective, precision, device, compiled)
-        self.processes, self.states = processes, states
+        self.processes = processes
+        self.states: EncoderStates | None = None  # of the encoder, where they are kept
         self.scaler = scaler(precision, device)
         self.step: nn.Module = step if processes.world == 1 else _distributed(step)
 

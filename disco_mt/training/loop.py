@@ -19,7 +19,7 @@ from disco_mt.training import rundir
 from disco_mt.training.begin import Beginning, resume_run, share, start_run
 from disco_mt.training.compiled import compile_layers
 from disco_mt.training.dev import Scorer
-from disco_mt.training.encoder_states import EncoderStates, keep_encoder_states
+from disco_mt.training.encoder_states import EncoderStates, check_frozen_encoder, keep_encoder_states
 from disco_mt.training.gradients import Learner
 from disco_mt.training.interrupt import interruption
 from disco_mt.training.memory import keep_freed_memory
@@ -55,6 +55,8 @@ def train(
     device = str(next(model.parameters()).device)
     _check_lengths(model, dataset.splits["train"])
     model.freeze(options.freeze)
+    if options.encoder_states:
+        check_frozen_encoder(model)
     check_precision(options.precision, device)
     if options.compile:
         compile_layers(model, device)
@@ -72,11 +74,10 @@ def train(
         state, split = beginning.state, dataset.splits["train"]
         tokens = options.batch_tokens, options.max_tokens
         plan = Plan(split, *tokens, options.seed, processes.world, processes.rank)
-        states = None
-        if options.encoder_states:
+        learner = Learner(model, objective, options.precision, processes, options.compile)
+        if options.encoder_states:  # only now do all processes have the weights of the first
             processes.on_first(lambda: len(_states(model, dataset, options, quiet).starts))
-            states = _states(model, dataset, options, quiet)  # of all processes; the first has made them
-        learner = Learner(model, objective, options.precision, processes, options.compile, states)
+            learner.states = _states(model, dataset, options, quiet)
         amount = sizes(plan, state.position.epoch)
         total = min(options.max_steps, options.max_epochs * amount.updates or options.max_steps)
         with (

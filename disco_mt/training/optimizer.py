@@ -22,6 +22,10 @@ def build_optimizer(model: TranslationModel, options: TrainingOptions) -> torch.
         return _adamw(trained, options)
     in_layers = (each for layer in (*model.encoder.layers, *model.layers) for each in layer.parameters())
     matrices = [each for each in in_layers if each.dim() == 2 and each.requires_grad]
+    if not matrices:
+        raise UserError(
+            "training.optimizer 'muon' is for the layers, but training.freeze has them all; use adamw"
+        )
     theirs = {id(each) for each in matrices}
     return Muon(matrices, _adamw([each for each in trained if id(each) not in theirs], options))
 

@@ -1,7 +1,8 @@
 """A corpus and a DisCo so small that a run takes a fraction of a second.
 
 As a script it trains, so that tests can stop a real process, or start several that train together:
-tiny_run.py RUN [resume] [die:FILE] [kill:RANK:BATCH] [term:RANK:BATCH] [steady] [together | writing] [quiet].
+tiny_run.py RUN [resume] [die:FILE] [kill:RANK:BATCH] [term:RANK:BATCH] [steady] [together | writing] [quiet]
+[frozen:FOLDER].
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from safetensors.torch import load_file
 from disco_mt.data.dataset import Dataset, Side, Split
 from disco_mt.models.base import TranslationModel
 from disco_mt.models.build import build_model
-from disco_mt.models.config import ModelConfig, Stack
+from disco_mt.models.config import Length, ModelConfig, Stack
 from disco_mt.objectives.disco import disco
 from disco_mt.objectives.losses import Objective
 from disco_mt.special import NUM_SPECIAL, SPECIAL_TOKENS
@@ -49,6 +50,7 @@ OPTIONS = TrainingOptions(
 )
 # Nine batches, four an update: two processes have two each, and in the last of an epoch the second has none.
 TOGETHER = replace(OPTIONS, batch_tokens=280, max_tokens=70, max_steps=50, save_every=7, log_every=1)
+TOGETHER_FROZEN = replace(TOGETHER, freeze=("encoder",), max_steps=12, dev_every=100)
 # A checkpoint after every update: half of the time is spent on writing.
 WRITING = replace(OPTIONS, max_steps=60, save_every=1)
 
@@ -68,7 +70,9 @@ def dataset(directory: Path, pairs: int = 70) -> Dataset:
     return Dataset(directory, text, {"train": Split(directory, "train", side, side)})
 
 
-def model(seed: int = 1, dropout: float = 0.1, width: int = 16, positions: int = 16) -> TranslationModel:
+def model(
+    seed: int = 1, dropout: float = 0.1, width: int = 16, positions: int = 16, **changes: Any
+) -> TranslationModel:
     """Two layers in all, with dropout wherever there can be any."""
     stack = Stack(layers=1, heads=2, hidden=32)
     config = ModelConfig(
@@ -83,8 +87,15 @@ def model(seed: int = 1, dropout: float = 0.1, width: int = 16, positions: int =
         length_classes=16,
         source_vocabulary=VOCABULARY,
         target_vocabulary=VOCABULARY,
+        **changes,
     )
     return build_model(config, seed)
+
+
+def frozen_model(seed: int = 1, **changes: Any) -> TranslationModel:
+    """One whose encoder can stay as it is: the length predictor is beside it, and so are the target words."""
+    options = {"dropout": 0.0, "length": Length("pooled", True, 1.0, 0.0, 1.0), "tying": "decoder"}
+    return model(seed, **(options | changes))
 
 
 def score(model: TranslationModel) -> DevScore:
@@ -183,6 +194,10 @@ def main(run: Path, *flags: str) -> None:
             objective = _signal_at(flag)
     trained = model(dropout=0.0) if "steady" in flags else model()
     options = TOGETHER if "together" in flags else WRITING if "writing" in flags else OPTIONS
+    for flag in flags:
+        if flag.startswith("frozen:"):
+            trained = frozen_model(seed=1 + 10 * rank() * ("resume" in flags))
+            options = replace(TOGETHER_FROZEN, encoder_states=flag.removeprefix("frozen:"))
     torch.set_num_threads(1)
     with together("cpu") as processes:
         result = go(
