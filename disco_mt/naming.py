@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from disco_mt.decoding.translation import CandidatePass, Hypothesis, OnPass, Pass, Trace, Translation
+from disco_mt.text.languages import is_spaceless
 from disco_mt.text.lines import one_line
-from disco_mt.text.pins import SPACELESS
 from disco_mt.text.tokenizer import Tokenizer
 from disco_mt.text.unknown import Aside
 
@@ -42,7 +42,7 @@ def joined(parts: list[Translation], language: str) -> Translation:
     """Several sentences as one text: tokens end to end, score by token, steps added up."""
     if len(parts) <= 1:
         return parts[0] if parts else refusal()
-    space = "" if language in SPACELESS else " "
+    space = "" if is_spaceless(language) else " "
     tokens = sum(len(part.tokens) for part in parts)
     return Translation(
         tuple(token for part in parts for token in part.tokens),

@@ -185,11 +185,12 @@ def _text(options: PrepareOptions, corpus: _Corpus, jobs: int, quiet: bool) -> T
     """The tokenizers: those that were asked for, or new ones learnt from the training pairs."""
     if options.tokenizers:
         return _reuse(options.tokenizers, options.source_language, options.target_language)
-    sampled = sum(_sample_size(path, corpus.lines) for path in (corpus.source, corpus.target))
+    paths, split = (corpus.source, corpus.target), options.processing not in ("raw", "pretokenized")
+    sampled = sum(_sample_size(path, corpus.lines, split) for path in paths)
     with stage("learning the vocabulary", sampled, quiet) as advance:
         return TextPair.train(
-            _sample(corpus.source, corpus.lines, advance),
-            _sample(corpus.target, corpus.lines, advance),
+            _sample(corpus.source, corpus.lines, split, advance),
+            _sample(corpus.target, corpus.lines, split, advance),
             source_language=options.source_language,
             target_language=options.target_language,
             vocabulary=options.vocabulary,
@@ -211,17 +212,22 @@ def _split_chunk(language: str, processing: Processing, lines: list[str]) -> lis
     return list(split_words(lines, language, processing))
 
 
-def _sample(path: Path, lines: int, advance: Advance) -> Iterator[str]:
+def _sample(path: Path, lines: int, split: bool, advance: Advance) -> Iterator[str]:
     """All lines, or as many as suffice, evenly spread over a larger file."""
-    wanted = _sample_size(path, lines)
+    wanted = _sample_size(path, lines, split)
     for number, line in enumerate(read_lines(path)):
         if (number + 1) * wanted // lines > number * wanted // lines:
             advance(1)
             yield line
 
 
-def _sample_size(path: Path, lines: int) -> int:
-    """How many lines to learn from: fewer without spaces, where memory goes to clauses that never recur."""
+def _sample_size(path: Path, lines: int, split: bool) -> int:
+    """How many lines to learn from. split: words are split by Moses or jieba before.
+
+    Fewer of raw text without spaces, where memory goes to clauses that never recur.
+    """
+    if split:
+        return min(lines, SAMPLE)
     words = [word for line in islice(read_lines(path), 1000) for word in line.split()]
     unspaced = sum(map(len, words)) > UNSPACED * len(words)
     return min(lines, SAMPLE // 10 if unspaced else SAMPLE)

@@ -20,6 +20,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from disco_mt.errors import UserError
+from disco_mt.text.languages import base_language
 from disco_mt.text.lines import read_lines
 
 References = Sequence[Sequence[str]]  # references[i]: all references of line i, one or more
@@ -52,7 +53,7 @@ def measure(
     streams = reference_streams(references)
     bleu, chrf = BLEU(tokenize=bleu_tokenizer(target_language)), CHRF()
     bleu_score, chrf_score = bleu.corpus_score(hypotheses, streams), chrf.corpus_score(hypotheses, streams)
-    tokenised = paper_bleu and _base(target_language) != "zh"
+    tokenised = paper_bleu and base_language(target_language) != "zh"
     return Quality(
         sentences=len(hypotheses),
         bleu=bleu_score.score,
@@ -81,7 +82,7 @@ def repetition_rate(hypotheses: Sequence[str], target_language: str) -> float:
 
 def bleu_tokenizer(target_language: str) -> str:
     """The sacreBLEU tokeniser that fits the target language; the signature names it in every report."""
-    match _base(target_language):
+    match base_language(target_language):
         case "zh":
             return "zh"
         case "ja":  # 13a would take a Japanese sentence for one word
@@ -117,7 +118,7 @@ def tokenised_bleu(hypotheses: Sequence[str], references: References, target_lan
 
 def tokenised_bleu_label(target_language: str) -> str:
     """The name to print beside `tokenised_bleu`, so that nobody mistakes it for sacreBLEU."""
-    split = ", compound-split" if _base(target_language) == "de" else ""
+    split = ", compound-split" if base_language(target_language) == "de" else ""
     return f"tokenised BLEU{split} (not comparable with sacreBLEU)"
 
 
@@ -127,8 +128,8 @@ def split_compounds(tokens: str) -> str:
 
 
 def _paper_tokens(line: str, language: str) -> str:
-    tokens: str = _moses(_base(language)).tokenize(line, return_str=True, escape=False)
-    return split_compounds(tokens) if _base(language) == "de" else tokens
+    tokens: str = _moses(base_language(language)).tokenize(line, return_str=True, escape=False)
+    return split_compounds(tokens) if base_language(language) == "de" else tokens
 
 
 @lru_cache
@@ -286,11 +287,6 @@ def comparison_lines(comparison: Comparison) -> list[str]:
         f"paired bootstrap, p = {c.p_value:.4f}: {verdict}",
         c.signature,
     ]
-
-
-def _base(language: str) -> str:
-    """'zh-CN' and 'zh_Hans' are Chinese, too."""
-    return re.split(r"[-_]", language.lower())[0]
 
 
 def _check(hypotheses: Sequence[str], references: References) -> None:

@@ -27,7 +27,8 @@ from disco_mt.experiments.report import Report, Verdict
 from disco_mt.experiments.systems import Role, mask_predict
 from disco_mt.experiments.table import Table, number
 from disco_mt.progress import stage
-from disco_mt.text.pins import SPACELESS, Pin, contains
+from disco_mt.text.languages import is_spaceless
+from disco_mt.text.pins import Pin, contains
 
 Matches = NDArray[np.int64]  # see word_matches
 
@@ -72,7 +73,7 @@ class Outcome:
 
 def run(lab: Lab, options: Options, command: str) -> Report:
     """Every decoder that takes pins, with one and with three."""
-    if lab.language in SPACELESS:
+    if is_spaceless(lab.language):
         raise UserError(f"pins are drawn from words with spaces between them, which {lab.language} has not")
     sample = _sample(lab)
     found = [

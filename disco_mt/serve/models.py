@@ -12,8 +12,8 @@ from disco_mt.errors import UserError
 from disco_mt.models.directory import read_config
 from disco_mt.serve.decoder import Batch, Decoder, LocalDecoder
 from disco_mt.serve.process import Loading, ProcessDecoder
+from disco_mt.text.languages import is_spaceless
 from disco_mt.text.pair import TextPair
-from disco_mt.text.pins import SPACELESS
 from disco_mt.text.sentences import split_sentences
 from disco_mt.translator import Translator, find_model
 
@@ -56,7 +56,7 @@ class ServedModel:
 
     def join(self, lines: Sequence[Sequence[str]]) -> str:
         """The reverse of `lines`, of translations."""
-        space = "" if self.target in SPACELESS else " "
+        space = "" if is_spaceless(self.target) else " "
         return "\n".join(space.join(sentences) for sentences in lines)
 
     def check(self, options: DecodingOptions, pinned: bool) -> str:

@@ -25,7 +25,16 @@ Split = Callable[
 _CHINESE = (
     "\u2e80-\u303f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 )
-_SPACE_IN_CHINESE = re.compile(f"(?<=[{_CHINESE}]) +(?=[{_CHINESE}])")
+# jieba cuts numbers, prices and words with hyphens apart; these spaces were not in the text.
+_NOT_IN_CHINESE = [
+    (re.compile(f" +(?=[{_CHINESE}])|(?<=[{_CHINESE}]) +"), ""),  # beside a Chinese character
+    (
+        re.compile(r" +(?=[,.;:!?%)\]}’”])|(?<=[(\[{$€£¥#“‘]) +"),
+        "",
+    ),  # before closing signs, after opening ones
+    (re.compile(r"(?<=\d[,.:]) +(?=\d)|(?<=[a-z]\.) +(?=[a-z])"), ""),  # in a number or a host's name
+    (re.compile(r"(?<=\w) *([-/_'@&+]) *(?=\w)"), r"\1"),  # in a word
+]
 
 
 def to_words(text: str, language: str, processing: Processing) -> str:
@@ -51,16 +60,13 @@ def from_words(words: str, language: str, processing: Processing) -> str:
         case "moses":
             return str(_moses_detokenizer(language).detokenize(words.split(), unescape=False))
         case "jieba":
-            return _SPACE_IN_CHINESE.sub("", words)
+            for space, replacement in _NOT_IN_CHINESE:
+                words = space.sub(replacement, words)
+            return words
         case "sentencepiece":
             return words.strip(" ")
         case "raw" | "pretokenized":
             return words
-
-
-def is_chinese(language: str) -> bool:
-    """Whether a language code (zh, zh-Hans, zh_TW, cmn) means Chinese."""
-    return re.split("[-_]", language.lower())[0] in {"zh", "cmn"}
 
 
 @lru_cache

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from disco_mt.errors import UserError
 from disco_mt.settings import at_least
 from disco_mt.special import NUM_SPECIAL
+from disco_mt.text.languages import is_spaceless
 from disco_mt.text.lines import well_formed
 from disco_mt.text.tokenizer import Tokenizer
 
-SPACELESS = ("zh", "ja", "th")  # languages whose raw text has no spaces between words
 JOINERS = "-‐‑'’_\u00ad\u200c\u200d"  # beside a word, these make it part of a longer one
 CONTINUES = "@@"  # how subword-nmt, the paper's BPE, marks a token that does not end its word
 
@@ -76,7 +76,7 @@ def contains(text: str, phrase: str, language: str = "") -> bool:
 
     In a language without spaces the letters are all there is to see.
     """
-    return _spaced(phrase) in text if language in SPACELESS else find(text, phrase) >= 0
+    return _spaced(phrase) in text if is_spaceless(language) else find(text, phrase) >= 0
 
 
 def find(text: str, phrase: str) -> int:
@@ -113,7 +113,7 @@ def may_precede(target: Tokenizer) -> list[bool]:
 
 def has_spaces(target: Tokenizer) -> bool:
     """Are the words that the vocabulary is made of separated by spaces?"""
-    return target.processing not in _AS_WRITTEN or target.language not in SPACELESS
+    return target.processing not in _AS_WRITTEN or not is_spaceless(target.language)
 
 
 def _trimmed(word: str) -> str:

@@ -172,7 +172,9 @@ def _piece(content: object) -> tuple[str, float, int]:
     text, score, kind = fields.get(1), fields.get(2, bytes(4)), fields.get(3, _NORMAL)
     if not isinstance(text, bytes) or not isinstance(score, bytes) or not isinstance(kind, int):
         raise _MalformedError("a piece lacks its text, score or type")
-    return text.decode("utf-8"), struct.unpack("<f", score)[0], kind
+    # Nine digits tell any two float32 numbers apart, and are read back from a tokenizer file as they are:
+    # with all the digits of a float64, the file would change a little whenever it is read and written.
+    return text.decode("utf-8"), float(f"{struct.unpack('<f', score)[0]:.9g}"), kind
 
 
 def _check_pieces(pieces: list[tuple[str, float]]) -> None:
