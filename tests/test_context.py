@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import combinations
+from typing import Any
+
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -126,9 +131,70 @@ def test_draws_do_not_depend_on_the_batch(lengths: list[int], extra: int, key: i
     width = max(lengths) + 1 + extra
     target = torch.tensor([[A] * n + [EOS] + [PAD] * (width - n - 1) for n in lengths])
     sentence = torch.arange(len(lengths)) * 11
-    for draw in (context.random, context.permutation):
+    for draw in (context.random, context.permutation, context.prefix):
         together = draw(sentence_keys(key, sentence), *context.words_and_eos(target))
         for row, length in enumerate(lengths):
             alone = context.words_and_eos(target[row : row + 1, : length + 1])
             found = draw(sentence_keys(key, sentence[row : row + 1]), *alone)
             assert torch.equal(found[0], together[row, : length + 1, : length + 1])
+
+
+def test_prefix_sees_eos_never_itself_nor_padding() -> None:
+    words, eos = masks([A, B, C, D, EOS], [A, B, EOS, PAD, PAD])
+    for key in range(200):
+        found = context.prefix(sentence_keys(key, torch.tensor([3, 4])), words, eos)
+        assert not found.diagonal(dim1=1, dim2=2)[words].any()
+        assert found.transpose(1, 2)[eos].all()
+        assert not found[1, :, 3:].any()
+
+
+def test_prefix_of_one_and_of_two_words() -> None:
+    """One word sees nothing. Of two, each sees the other or not; the first has no prefix."""
+    words, eos = masks([A, EOS])
+    assert context.prefix(sentence_keys(1, torch.tensor([0])), words, eos)[0, 0].tolist() == [False, True]
+    words, eos = (each.expand(4000, -1) for each in masks([A, B, EOS]))
+    found = context.prefix(sentence_keys(1, torch.arange(4000)), words, eos).double().mean(0)
+    assert found[0].tolist() == [0, approx(0.5), 1]  # 0 or 1 of the words behind an empty prefix
+    assert found[1].tolist() == [approx(0.75), 0, 1]  # half the time in the prefix, else half the time behind
+
+
+def test_prefix_lengths_are_uniform() -> None:
+    """The last of four words: the prefix has 0 to 3 words, equally often; behind it any number is seen.
+
+    What the probabilities must be, by counting: for each prefix length l of 0..3 there are 3 - l words
+    behind it (itself apart), of which 0..3-l are seen, equally often.
+    """
+    words, eos = (each.expand(8000, -1) for each in masks([A, B, C, D, EOS]))
+    found = context.prefix(sentence_keys(5, torch.arange(8000)), words, eos)
+    last = found[:, 3, :3]
+    # l = 3: all seen; l = 2: A, B and C half the time; l = 1: A and half of B, C; l = 0: half of each.
+    expected = [(1 + 1 + 1 + 0.5) / 4, (1 + 1 + 0.5 + 0.5) / 4, (1 + 0.5 + 0.5 + 0.5) / 4]
+    assert last.double().mean(0).tolist() == [approx(each) for each in expected]
+    nothing_seen = (~last.any(dim=1)).double().mean().item()
+    assert nothing_seen == approx(1 / 4 / 4)  # no prefix, and 0 of the 3 behind it
+    assert last.all(dim=1).double().mean().item() == approx((1 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
+    first = found[:, 0, 1:4].sum(dim=1)  # no prefix: 0 to 3 of the words behind, equally often
+    counts = torch.bincount(first, minlength=4).double()
+    assert ((counts - 2000) ** 2 / 2000).sum() < 16.3  # 3 degrees of freedom, p = 0.001
+
+
+def test_prefix_and_words_behind_it_occur_as_often_as_counting_says() -> None:
+    """All that the third of four words may see: a prefix of 0, 1 or 2 words, and any others behind it."""
+    expected: Counter[tuple[int, ...]] = Counter()
+    for length in range(3):
+        behind = [place for place in range(length, 4) if place != 2]
+        for number in range(len(behind) + 1):
+            chosen = list(combinations(behind, number))
+            for words_behind in chosen:
+                share = 8000 / 3 / (len(behind) + 1) / len(chosen)
+                expected[(*range(length), *words_behind)] += share  # type: ignore[assignment]
+    words, eos = (each.expand(8000, -1) for each in masks([A, B, C, D, EOS]))
+    found = context.prefix(sentence_keys(9, torch.arange(8000)), words, eos)[:, 2, :4]
+    counts = Counter(tuple(row.nonzero().flatten().tolist()) for row in found)
+    assert counts.keys() == expected.keys()
+    assert len(counts) == 8
+    assert sum((counts[seen] - each) ** 2 / each for seen, each in expected.items()) < 24.3  # p = 0.001
+
+
+def approx(value: float) -> Any:
+    return pytest.approx(value, abs=0.03)

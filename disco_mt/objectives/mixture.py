@@ -49,7 +49,7 @@ def mixture(model: TranslationModel, batch: Batch, key: int, smoothing: float, s
         keys = sentence_keys(mix(key, 2), batch.sentence)
         visible = torch.where(behind, context.prefix(keys, words, eos), visible)
     hidden, encoded = hidden_and_encoded(model, batch, visible)
-    if shares.teacher is None or not shares.teacher_weight:
+    if shares.teacher is None or not shares.teacher_weight or not ordered.any():
         losses = word_loss(model, hidden, batch.target, words, smoothing)
     else:
         first = ordered[:, :, 0] & words

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import torch
+
 from disco_mt.data.dataset import Dataset
 from disco_mt.errors import UserError
 from disco_mt.evaluation.dev import dev_scorer
 from disco_mt.files import atomic_directory, refuse_existing
 from disco_mt.models.autoregressive import Autoregressive
+from disco_mt.models.base import TranslationModel
 from disco_mt.models.build import build_model
 from disco_mt.models.directory import check_fits, load_weights, read_config, save_model
 from disco_mt.objectives.build import build_objective
@@ -44,6 +47,8 @@ def train_recipe(
     if recipe.start.model:
         started = read_recipe(out)["start"] if resume else start_from(model, recipe.start, dataset)
         described |= {"start": started}
+    if teacher is not None and recipe.training.encoder_states and not resume:
+        _check_same_encoder(recipe.objective.teacher, teacher, model)
     with together(device) as processes:
         return train(
             out,
@@ -76,7 +81,7 @@ def write_start(recipe: Recipe, data: Path, out: Path) -> None:
 
 
 def _teacher(recipe: Recipe, dataset: Dataset, device: str) -> Autoregressive:
-    """The model whose distribution is learnt from; its encoder must be the student's, frozen."""
+    """The model whose distribution is learnt from."""
     name = recipe.objective.teacher
     directory = read_config(find_model(name))
     check_fits(directory, "objective's teacher", dataset.path, dataset.description)
@@ -87,3 +92,13 @@ def _teacher(recipe: Recipe, dataset: Dataset, device: str) -> Autoregressive:
         )
     teacher.requires_grad_(False)
     return teacher.to(device)
+
+
+def _check_same_encoder(name: str, teacher: TranslationModel, model: TranslationModel) -> None:
+    """Encoder states that are kept are the student's: the teacher reads them, too."""
+    its, ours = teacher.encoder.state_dict(), model.encoder.state_dict()
+    if its.keys() != ours.keys() or not all(torch.equal(its[key].cpu(), ours[key]) for key in ours):
+        raise UserError(
+            f"training.encoder_states are read by objective.teacher, too, but {name} has another encoder; "
+            "start from the teacher (start.model), or leave encoder_states out"
+        )
