@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 
 import torch
 
@@ -30,8 +31,7 @@ def dev_scorer(dataset: Dataset, options: DecodingOptions, device: str = "cpu") 
         started = time.perf_counter()
         engine = make_engine(model, dataset.text.vocabularies, device, threads=torch.get_num_threads())
         translator = Translator(model, dataset.text, device, engine=engine)
-        ids = dataset.text.source.encode_batch(sources)
-        found = translator.translate_ids([piece[: translator.longest_source] for piece in ids], options)
+        found = translator.translate(sources, **asdict(options))  # long sources as in `disco evaluate`
         quality = measure([each.text for each in found], references, dataset.text.target.language)
         steps = sum(each.steps for each in found) / max(1, len(found))
         return DevScore(quality.bleu, steps, time.perf_counter() - started)
