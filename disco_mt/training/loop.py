@@ -99,16 +99,21 @@ def _states(
 
 
 def _check_lengths(model: TranslationModel, split: Split) -> None:
-    """A model has a vector for so many positions and no more."""
+    """A model has vectors for so many positions, and classes for so many lengths, and no more."""
     if not len(split):
         raise UserError(f"{split.directory} has no training pairs; prepare the dataset again")
-    limits = {"source": model.config.max_source, "target": model.config.max_target}
-    for side, lengths in (("source", split.source_lengths), ("target", split.target_lengths)):
-        longest = int(lengths.max()) + 1
-        if longest > limits[side]:
+    config, lengths = model.config, {"source": split.source_lengths, "target": split.target_lengths}
+    longest = {side: int(each.max()) + 1 for side, each in lengths.items()}
+    wanted = {f"max_{side}": size for side, size in longest.items()}
+    if config.kind != "autoregressive":
+        wanted["length_classes"] = longest["target"] + 1  # class 0 is no length
+    for name, size in wanted.items():
+        side = "source" if name == "max_source" else "target"
+        if getattr(config, name) < size:
             raise UserError(
-                f"model.max_{side} must be at least {longest}, the longest {side} sentence with its end, got "
-                f"{limits[side]}; raise it, or prepare the data with a smaller max_length"
+                f"model.{name} must be at least {size}: the longest {side} sentence has {longest[side]} "
+                f"tokens with its end, got {getattr(config, name)}; raise it, or prepare the data with a "
+                "smaller max_length"
             )
 
 

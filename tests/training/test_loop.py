@@ -17,6 +17,7 @@ from tiny_run import OBJECTIVE, OPTIONS, go, last, same
 from disco_mt.data.batches import collate, plan_epoch
 from disco_mt.errors import UserError
 from disco_mt.keyed import mix
+from disco_mt.models.build import build_model
 from disco_mt.models.directory import load_weights, read_config
 from disco_mt.text.pair import TextPair
 from disco_mt.training.dev import DevScore, Scorer
@@ -159,6 +160,14 @@ def test_too_many_in_a_row(tmp_path: Path) -> None:
 def test_sentences_longer_than_the_model_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"model.max_source must be at least 12.*got 9"):
         go(tmp_path / "run", trained=tiny_run.model(positions=9))
+    assert not (tmp_path / "run").exists()
+
+
+def test_lengths_without_a_class_are_refused(tmp_path: Path) -> None:
+    """They would all be taken for the longest."""
+    config = replace(tiny_run.model().config, kind="disco", length_classes=12)
+    with pytest.raises(UserError, match=r"model.length_classes must be at least 13.* 12 tokens .*got 12"):
+        go(tmp_path / "run", trained=build_model(config))
     assert not (tmp_path / "run").exists()
 
 
