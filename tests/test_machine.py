@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
-from disco_mt import machine
+from disco_mt import machine, mkl
 
 MULTIPLY = (
     "import torch; from disco_mt.machine import avoid_broken_amx; avoid_broken_amx();"
@@ -64,3 +65,47 @@ def test_no_child_is_asked_without_amx_nor_when_the_user_chose(monkeypatch: pyte
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     machine.avoid_broken_amx()
     assert os.environ["ONEDNN_MAX_CPU_ISA"] == "AVX2"
+
+
+@pytest.mark.parametrize(
+    ("cpu", "fast"),
+    [
+        ("model name : Intel(R) Xeon(R) Platinum 8481C\nflags : avx512f avx512_bf16 amx_bf16", True),
+        ("model name : Intel(R) Core(TM) i5\nflags : avx2", True),
+        ("model name : AMD EPYC 9B14\nflags : avx512f avx512_bf16 avx512_vnni", False),
+        ("model name : AMD EPYC 7B12\nflags : avx2", True),  # no units that MKL could leave unused
+        ("model name : AMD EPYC 9B14\nflags : avx512f avx512_bf16x", True),  # another word
+        ("", True),
+    ],
+)
+def test_mkl_is_fast_unless_it_leaves_units_unused(
+    monkeypatch: pytest.MonkeyPatch, cpu: str, fast: bool
+) -> None:
+    monkeypatch.setattr(machine, "_cpu_info", lambda: cpu)
+    assert machine.has_fast_mkl.__wrapped__() is fast
+
+
+@pytest.mark.skipif(not mkl.available(), reason="this torch has no MKL")
+@pytest.mark.parametrize("transposed", [(False, False), (False, True), (True, False), (True, True)])
+def test_products_are_the_same_either_way(
+    monkeypatch: pytest.MonkeyPatch, transposed: tuple[bool, bool]
+) -> None:
+    """But for rounding: sums in float32 by MKL, in bfloat16 by oneDNN."""
+    machine.avoid_broken_amx()
+    generator = torch.Generator().manual_seed(1)
+    left, right = (
+        torch.randn(*(shape[::-1] if turned else shape), generator=generator).bfloat16()
+        for shape, turned in zip(((9, 40), (40, 7)), transposed, strict=True)
+    )
+    left, right = (each.T if turned else each for each, turned in zip((left, right), transposed, strict=True))
+    exact = left.double() @ right.double()
+    worst = {True: 1e-4, False: 0.1}  # of numbers up to 20 or so; bfloat16 has 8 bits
+    for fast in (True, False):
+        monkeypatch.setattr(mkl, "has_fast_mkl", lambda fast=fast: fast)
+        found = mkl.product(left, right, torch.full((9, 7), 5.0))
+        assert found.dtype == torch.float32
+        assert (found - exact).abs().max() < worst[fast]
+        added = mkl.product(left, right, torch.full((9, 7), 5.0), add=True)
+        assert (added - exact - 5).abs().max() < worst[fast]
+        none = mkl.product(left[:, :0].contiguous(), right[:0].contiguous(), torch.full((9, 7), 5.0))
+        assert (none == 0).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -49,7 +50,7 @@ def run(
         raise UserError(f"disco probe is for models of kind disco; {model} is of kind {weights.config.kind}")
     figures = probe(weights, dataset.splits[split], sentences).figures()
     if json_:
-        print(json.dumps(figures))
+        print(json.dumps({name: None if math.isnan(value) else value for name, value in figures.items()}))
     else:
         print("\n".join(f"{name:<16}{value:7.3f}" for name, value in figures.items()))
     return 0

@@ -18,6 +18,7 @@ from disco_mt import context
 from disco_mt.batch import Batch
 from disco_mt.data.batches import collate
 from disco_mt.data.dataset import Split
+from disco_mt.errors import UserError
 from disco_mt.keyed import sentence_keys
 from disco_mt.models.disco import DisCo
 from disco_mt.models.encoder import Encoded
@@ -72,9 +73,9 @@ class Probe:
 
 @torch.inference_mode()
 def probe(model: DisCo, split: Split, sentences: int) -> Probe:
-    """Ask a model about the first so many pairs of a split."""
+    """Ask a model about the first so many pairs of a split that are not too long for it."""
     found = Probe()
-    for batch in _batches(split, sentences):
+    for batch in _batches(model, split, sentences):
         words, eos = context.words_and_eos(batch.target)
         encoded = model.encode(batch.source)
         _add_lengths(found, encoded, batch)
@@ -100,8 +101,15 @@ def _add_seen(found: Probe, losses: Tensor, seen: Tensor) -> None:
         found.seen[start].add(losses[(seen >= start) & (seen < end)])
 
 
-def _batches(split: Split, sentences: int) -> Iterator[Batch]:
-    number = min(sentences, len(split))
-    order = np.argsort(split.target_lengths[:number], kind="stable").astype(np.int32)
-    for first in range(0, number, _SENTENCES_AT_ONCE):
-        yield collate(split, order[first : first + _SENTENCES_AT_ONCE])
+def _batches(model: DisCo, split: Split, sentences: int) -> Iterator[Batch]:
+    limits = model.config.max_source, model.config.max_target
+    fitting = (split.source_lengths < limits[0]) & (split.target_lengths < limits[1])  # EOS comes on top
+    chosen = fitting.nonzero()[0][:sentences].astype(np.int32)
+    if not len(chosen):
+        raise UserError(
+            f"the {split.name} split has no pair that the model can read: it reads {limits[0]} source and "
+            f"{limits[1]} target tokens"
+        )
+    chosen = chosen[np.argsort(split.target_lengths[chosen], kind="stable")]
+    for first in range(0, len(chosen), _SENTENCES_AT_ONCE):
+        yield collate(split, chosen[first : first + _SENTENCES_AT_ONCE])

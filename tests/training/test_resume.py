@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import tiny_run
 from tiny_run import OBJECTIVE, OPTIONS, go, last, same, story
 
 from disco_mt.errors import UserError
+from disco_mt.objectives.build import ObjectiveOptions
 from disco_mt.objectives.losses import Objective
 from disco_mt.training.loop import train
 from disco_mt.training.rundir import read_log
@@ -168,6 +169,17 @@ def test_other_settings_are_refused(tmp_path: Path, name: str, resume: Callable[
     go(run, replace(OPTIONS, max_steps=2))
     with pytest.raises(UserError, match=name):
         resume(run)
+
+
+def test_a_run_of_an_older_version_goes_on(tmp_path: Path) -> None:
+    """Options that it did not know had their defaults, those of the objective too."""
+    older = {"name": "disco", "label_smoothing": 0.1, "left_to_right_share": 0.5}
+    now = asdict(ObjectiveOptions("disco"))
+    assert older.items() < now.items()
+    go(tmp_path / "run", replace(OPTIONS, max_steps=2), recipe={"objective": older})
+    with pytest.raises(UserError, match="objective is"):
+        go(tmp_path / "run", OPTIONS, resume=True, recipe={"objective": now | {"prefix_share": 0.2}})
+    assert go(tmp_path / "run", OPTIONS, resume=True, recipe={"objective": now}).step == 11
 
 
 def test_other_data_is_refused(tmp_path: Path) -> None:
