@@ -155,6 +155,12 @@ def test_the_fit_recovers_a_line() -> None:
     assert found.predictor == "pooled"
 
 
+def test_long_sentences_weigh_less() -> None:
+    """Tokens (2, 2), (4, 6), (8, 8), squares divided by the source: slope 14/13 and offset 4/13, by hand."""
+    found = fit_length_prior(FREE, split_of([(1, 1), (3, 5), (7, 7)]))
+    assert (found.slope, found.offset) == pytest.approx((14 / 13, 4 / 13), abs=1e-4)
+
+
 def test_the_fit_recovers_the_spread() -> None:
     """Half of the targets are longer by 1/8 of the source + 1, half are shorter by as much."""
     pairs = [
