@@ -5,16 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from disco_mt.cli.common import call, writing
+from disco_mt.errors import UserError
 from disco_mt.files import refuse_existing
-from disco_mt.interop.prune_vocabulary import SideReport, prune_vocabulary
+from disco_mt.interop.prune_vocabulary import SideReport, prune_like, prune_vocabulary
 from disco_mt.translator import find_model
 
 
 def run(
     model: str,
-    source: tuple[Path, ...],
-    target: tuple[Path, ...],
     out: Path,
+    source: tuple[Path, ...] = (),
+    target: tuple[Path, ...] = (),
+    like: str = "",
     source_size: int = 0,
     target_size: int = 0,
 ) -> int:
@@ -29,14 +31,22 @@ def run(
 
     Args:
         model: A model directory made by `disco import-marian`.
+        out: Model directory to write; it must not exist yet.
         source: Text in the source language, one sentence per line, plain or .gz; several files are allowed.
         target: The same in the target language. The two need not be translations of each other.
-        out: Model directory to write; it must not exist yet.
+        like: Instead of text: a model that was pruned before, whose vocabularies are taken.
         source_size: Entries of the source vocabulary, special tokens and single characters included; 0: all
             pieces that the text uses.
         target_size: The same of the target vocabulary.
     """
     refuse_existing(out)
+    if bool(like) == bool(source or target) or bool(source) != bool(target):
+        raise UserError("give text of both languages, --source and --target, or else --like MODEL")
+    if like:
+        with writing(out):
+            config = prune_like(find_model(model), find_model(like), out)
+        print(f"{out}: vocabularies of {config.source_vocabulary} and {config.target_vocabulary}")
+        return 0
     with writing(out):
         report = prune_vocabulary(find_model(model), source, target, out, source_size, target_size)
     print(out)
