@@ -32,7 +32,7 @@ from disco_mt.training.memory import keep_freed_memory
 from disco_mt.training.optimizer import build_optimizer
 from disco_mt.training.updates import Plan, Position
 
-UPDATES = 4  # per variant and round
+UPDATES = 2  # per variant and round
 SENTENCES = 5000  # of the training data
 
 
