@@ -14,9 +14,12 @@ import pytest
 
 from disco_mt.cli import main
 from disco_mt.data.phrasebook import write_phrasebook
+from tiny_marian import write_marian
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted(set((ROOT / "docs").glob("*.md")) - {ROOT / "docs" / "serving.md"})]
+CONVERSION = ROOT / "docs" / "conversion.md"
+OTHERS = {ROOT / "docs" / "serving.md", CONVERSION}  # have tests of their own
+PAGES = [ROOT / "README.md", *sorted(set((ROOT / "docs").glob("*.md")) - OTHERS)]
 SHORT = ("--training.max-steps", "3", "--training.dev-every", "3", "--training.max-epochs", "0")
 LONG = ("demo", "experiment", "recipe", "serve")  # minutes, hours, or until they are stopped
 
@@ -45,6 +48,24 @@ def test_commands_run(page: Path, corpus: Path, capsys: pytest.CaptureFixture[st
             continue
         short = SHORT if arguments[0] == "train" else ()
         assert main([*arguments, *short]) == 0, (arguments, capsys.readouterr().err)
+
+
+def test_the_commands_of_the_conversion_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a teacher of random weights, as large as an OPUS-MT model, in the place of the one on the hub."""
+    monkeypatch.chdir(tmp_path)
+    sizes = {"d_model": 512} | {f"{side}_layers": 6 for side in ("encoder", "decoder")}
+    sizes |= {f"{side}_attention_heads": 8 for side in ("encoder", "decoder")}
+    sizes |= {f"{side}_ffn_dim": 2048 for side in ("encoder", "decoder")}
+    teacher = write_marian(tmp_path / "opus", config=sizes)
+    for name, lines in {"mono.en": 40, "dev.en": 2, "dev.fr": 2}.items():
+        (tmp_path / name).write_text("the cat\nthe cats\n" * lines, encoding="utf-8")
+    for arguments in commands(CONVERSION):
+        own = [str(teacher) if word.startswith("Helsinki-NLP/") else word for word in arguments]
+        short = [*SHORT, "--training.precision", "fp32"] if own[0] == "train" else []
+        if own[0] == "translate":  # random weights write nothing that could be learnt from
+            (tmp_path / "mono.fr").write_text("le chat\nles chats\n" * 40, encoding="utf-8")
+            continue
+        assert main([*own, *short]) == 0, own
 
 
 def test_python_example_of_the_readme_names_what_exists() -> None:
