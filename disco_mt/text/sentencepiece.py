@@ -117,12 +117,27 @@ def restricted(backend: Backend, ids: Sequence[int]) -> Backend:
     """The same tokenizer with these tokens only, in this order, the special ones first. Scores stay."""
     import json
 
-    from tokenizers import Tokenizer as Backend
-
     content = json.loads(backend.to_str())
     vocabulary = content["model"]["vocab"]
     content["model"]["vocab"] = [vocabulary[index] for index in ids]
-    return Backend.from_str(json.dumps(content))
+    return exact_backend(json.dumps(content))
+
+
+def exact_backend(text: str) -> Backend:
+    """The tokenizer in a file, with the scores that are written there.
+
+    The library itself reads some of them with another last digit: ties would be decided otherwise, and the
+    file would change a little whenever it is read and written.
+    """
+    import json
+
+    from tokenizers import Tokenizer as Backend
+    from tokenizers.models import Unigram
+
+    backend, model = Backend.from_str(text), json.loads(text)["model"]
+    pieces = [(piece, score) for piece, score in model["vocab"]]
+    backend.model = Unigram(pieces, model["unk_id"], byte_fallback=False)
+    return backend
 
 
 def surface(token: str) -> str:
@@ -172,9 +187,7 @@ def _piece(content: object) -> tuple[str, float, int]:
     text, score, kind = fields.get(1), fields.get(2, bytes(4)), fields.get(3, _NORMAL)
     if not isinstance(text, bytes) or not isinstance(score, bytes) or not isinstance(kind, int):
         raise _MalformedError("a piece lacks its text, score or type")
-    # Nine digits tell any two float32 numbers apart, and are read back from a tokenizer file as they are:
-    # with all the digits of a float64, the file would change a little whenever it is read and written.
-    return text.decode("utf-8"), float(f"{struct.unpack('<f', score)[0]:.9g}"), kind
+    return text.decode("utf-8"), struct.unpack("<f", score)[0], kind
 
 
 def _check_pieces(pieces: list[tuple[str, float]]) -> None:

@@ -20,7 +20,7 @@ from disco_mt.files import write_text
 from disco_mt.special import NUM_SPECIAL, SPECIAL_TOKENS, UNK
 from disco_mt.text.lines import well_formed
 from disco_mt.text.moses import Processing, from_words, to_words
-from disco_mt.text.sentencepiece import surface
+from disco_mt.text.sentencepiece import exact_backend, surface
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
@@ -54,7 +54,9 @@ class Tokenizer:
         from tokenizers import Tokenizer as Backend
 
         try:
-            backend = Backend.from_str(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            exact = processing == "sentencepiece"
+            backend = exact_backend(text) if exact else Backend.from_str(text)
         except OSError as error:
             raise UserError(f"cannot read the tokenizer {path}: {error.strerror}") from error
         except Exception as error:  # the library raises a bare Exception for a file that it cannot parse

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer as Backend
+from tokenizers.models import Unigram
 
 from disco_mt.errors import UserError
 from disco_mt.special import BOS, EOS, NUM_SPECIAL, PAD, SPECIAL_TOKENS, UNK
@@ -117,6 +119,16 @@ def test_it_survives_saving(model: SentencePieceModel, tmp_path: Path) -> None:
     for text in [*EXPECTED["texts"], "the cat’s"]:
         assert loaded.encode(text) == tokenizer.encode(text)
     assert loaded.decode(loaded.encode("the cat’s")) == "the cat's"
+
+
+def test_reading_and_writing_changes_no_digit(tmp_path: Path) -> None:
+    """The hash of the file is part of every model and dataset."""
+    pieces = [(f"▁{number}", struct.unpack("<f", struct.pack("<f", -number / 7))[0]) for number in range(500)]
+    backend = Backend(Unigram([*((token, -80.0) for token in SPECIAL_TOKENS), *pieces], UNK))
+    one, two = tmp_path / "one.json", tmp_path / "two.json"
+    Tokenizer(backend, "en", "sentencepiece").save(one)
+    Tokenizer.load(one, "en", "sentencepiece").save(two)
+    assert one.read_bytes() == two.read_bytes()
 
 
 def test_spaces_as_the_model_wants_them(tmp_path: Path) -> None:
