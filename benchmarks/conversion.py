@@ -87,7 +87,8 @@ def _variants(arguments: argparse.Namespace) -> dict[str, Callable[[int], float]
     }
 
     def variant(objective: str, kept: bool) -> Callable[[int], float]:
-        learner = Learner(model, objectives[objective], options.precision, states=states if kept else None)
+        learner = Learner(model, objectives[objective], options.precision)
+        learner.states = states if kept else None
 
         def run(round_: int) -> float:
             began, words = time.perf_counter(), 0
