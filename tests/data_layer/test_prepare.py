@@ -173,15 +173,15 @@ def test_mistakes_in_other_processes_are_named(options: PrepareOptions) -> None:
 
 def test_a_large_corpus_is_sampled_evenly(options: PrepareOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepare_module, "SAMPLE", 6)
-    sample = list(prepare_module._sample(options.source, 60, lambda steps: None))
+    sample = list(prepare_module._sample(options.source, 60, False, lambda steps: None))
     assert sample == ENGLISH[9::10]
 
 
 def test_text_without_spaces_is_sampled_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepare_module, "SAMPLE", 50)
     chinese = write(tmp_path / "text.zh", ["我们今天去北京看我的老朋友和他的家人。"] * 60)
-    assert prepare_module._sample_size(chinese, 60) == 5
-    assert prepare_module._sample_size(write(tmp_path / "text.en", ENGLISH), 60) == 50
+    assert prepare_module._sample_size(chinese, 60, split=False) == 5
+    assert prepare_module._sample_size(write(tmp_path / "text.en", ENGLISH), 60, split=False) == 50
 
 
 @pytest.mark.parametrize(
