@@ -16,12 +16,12 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-from disco_mt.decoding.beam_search import beam_search
+from disco_mt.core.special_tokens import EOS, NUM_SPECIAL, PAD, SPECIAL_TOKENS
 from disco_mt.engine.ctranslate2 import CTranslate2Engine, export_ctranslate2
-from disco_mt.models.autoregressive import Autoregressive
-from disco_mt.models.build import build_model
-from disco_mt.models.config import ModelConfig, Stack
-from disco_mt.special import EOS, NUM_SPECIAL, PAD, SPECIAL_TOKENS
+from disco_mt.nn.config import ModelConfig, Stack
+from disco_mt.systems.autoregressive.decoding import beam_search
+from disco_mt.systems.autoregressive.model import Autoregressive
+from disco_mt.systems.build import build_model
 
 SIZES = {
     "small": ModelConfig(

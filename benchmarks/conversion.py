@@ -21,15 +21,15 @@ from pathlib import Path
 import torch
 
 from disco_mt.data.dataset import Dataset, Side, Split
-from disco_mt.models.autoregressive import Autoregressive
-from disco_mt.models.build import build_model
-from disco_mt.models.directory import load_weights, read_config
-from disco_mt.objectives.build import build_objective
-from disco_mt.recipes.recipe import load_recipe
+from disco_mt.nn.directory import load_weights, read_config
+from disco_mt.systems.autoregressive.model import Autoregressive
+from disco_mt.systems.build import build_model
+from disco_mt.systems.objective import build_objective
 from disco_mt.training.encoder_states import keep_encoder_states
 from disco_mt.training.gradients import Learner, normalise
 from disco_mt.training.memory import keep_freed_memory
 from disco_mt.training.optimizer import build_optimizer
+from disco_mt.training.recipe import load_recipe
 from disco_mt.training.updates import Plan, Position
 
 UPDATES = 2  # per variant and round

@@ -16,10 +16,10 @@ from typing import Any
 import torch
 
 from disco_mt.data.dataset import Dataset, split_references
-from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.evaluation.probe import probe
 from disco_mt.evaluation.quality import measure
-from disco_mt.models.disco import DisCo
+from disco_mt.systems.disco.model import DisCo
 from disco_mt.text.lines import read_lines
 from disco_mt.training.best import BEST
 from disco_mt.training.checkpoints import step_directories

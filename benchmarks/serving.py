@@ -62,10 +62,10 @@ def random_model(path: Path, lines: list[str]) -> Path:
     """A model directory with random weights, large enough that predictions depend on their inputs."""
     import torch
 
-    from disco_mt.files import atomic_directory
-    from disco_mt.models.build import build_model
-    from disco_mt.models.config import ModelConfig, Stack
-    from disco_mt.models.directory import save_model
+    from disco_mt.core.files import atomic_directory
+    from disco_mt.nn.config import ModelConfig, Stack
+    from disco_mt.nn.directory import save_model
+    from disco_mt.systems.build import build_model
     from disco_mt.text.pair import TextPair
 
     text = TextPair.train(

@@ -23,12 +23,12 @@ from typing import get_args
 import numpy as np
 import torch
 
+from disco_mt.core.special_tokens import NUM_SPECIAL
 from disco_mt.data.batches import collate
 from disco_mt.data.dataset import Side, Split
-from disco_mt.models.build import build_model
-from disco_mt.models.config import ModelConfig, Stack
-from disco_mt.objectives.build import ObjectiveOptions, build_objective
-from disco_mt.special import NUM_SPECIAL
+from disco_mt.nn.config import ModelConfig, Stack
+from disco_mt.systems.build import build_model
+from disco_mt.systems.objective import ObjectiveOptions, build_objective
 from disco_mt.training.gradients import Learner, normalise
 from disco_mt.training.memory import keep_freed_memory
 from disco_mt.training.optimizer import build_optimizer

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from disco_mt.version import __version__
 
 if TYPE_CHECKING:
-    from disco_mt.text.pins import Pin as Pin
+    from disco_mt.pins.parse import Pin as Pin
     from disco_mt.translator import Translator as Translator
 
 __all__ = ["Pin", "Translator", "__version__"]
@@ -24,7 +24,7 @@ if "torch" not in sys.modules:
 def __getattr__(name: str) -> object:
     """Import the translator (and torch) only when it is asked for."""
     if name == "Pin":
-        from disco_mt.text.pins import Pin
+        from disco_mt.pins.parse import Pin
 
         return Pin
     if name == "Translator":

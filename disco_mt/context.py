@@ -10,8 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from disco_mt.keyed import integers, uniform
-from disco_mt.special import EOS, PAD
+from disco_mt.core.counter_rng import integers, uniform
+from disco_mt.core.special_tokens import EOS, PAD
 
 
 def words_and_eos(target: Tensor) -> tuple[Tensor, Tensor]:

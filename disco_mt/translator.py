@@ -16,29 +16,28 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from disco_mt.decoding.pins import Neighbours, Pinned
-from disco_mt.decoding.placement import beam_for
-from disco_mt.decoding.rescoring import Reader, Reads, check_same_vocabulary, pick, read_candidates, rescore
-from disco_mt.decoding.strategies import DecodingOptions, Read, Settle, check_pinnable, decode, strategy_for
-from disco_mt.decoding.translation import Hypothesis, OnPass, Translation
-from disco_mt.engine.choice import Engine, make_engine
+from disco_mt.core.errors import UserError
+from disco_mt.core.settings import at_least, from_dict, one_of
+from disco_mt.core.special_tokens import EOS, PAD, UNK
+from disco_mt.decoding.naming import joined, named, named_passes, numbered_passes, refusal, restored
+from disco_mt.decoding.options import DecodingOptions, Read, Settle, check_pinnable, decode, strategy_for
+from disco_mt.decoding.reranking import Reader, Reads, check_same_vocabulary, pick, read_candidates, rescore
+from disco_mt.decoding.results import Hypothesis, OnPass, Translation
 from disco_mt.engine.pruning import Pruning
-from disco_mt.errors import UserError
-from disco_mt.models.base import TranslationModel
-from disco_mt.models.directory import CONFIG, Directory, load_weights, read_config
-from disco_mt.naming import joined, named, named_passes, numbered_passes, refusal, restored
-from disco_mt.pinning import TokenPins, check_number, neighbours, problem, token_pins
-from disco_mt.settings import at_least, from_dict, one_of
-from disco_mt.special import EOS, PAD, UNK
+from disco_mt.engine.select import Engine, make_engine
+from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.directory import CONFIG, Directory, load_weights, read_config
+from disco_mt.nn.find import check_device, find_model
+from disco_mt.pins.parse import Pin
+from disco_mt.pins.pinned import Neighbours, Pinned
+from disco_mt.pins.place import beam_for
+from disco_mt.pins.tokens import TokenPins, check_number, neighbours, problem, token_pins
 from disco_mt.text.lines import well_formed
 from disco_mt.text.pair import TextPair
-from disco_mt.text.pins import Pin
 from disco_mt.text.sentences import split_sentences
 from disco_mt.text.tokenizer import Tokenizer
 from disco_mt.text.unknown import Aside, set_aside
 
-PRETRAINED = Path(__file__).parent / "pretrained"
-MODEL_FILES = ("*.json", "*.safetensors", "*.md")  # what is fetched from the hub
 DEFAULT_MODEL = "en-de"
 NOBODY = "none"  # reads the candidates
 BATCH_TOKENS = 2048  # padded source tokens that are decoded together
@@ -333,41 +332,6 @@ class Translator:
         return torch.tensor(rows, device=self.device)
 
 
-def find_model(name: str | Path, files: Sequence[str] = MODEL_FILES) -> Path:
-    """The directory of a shipped model, a local one, or one of which `files` are fetched from the hub."""
-    path = Path(name)
-    if path.exists():
-        return path
-    if str(name) in shipped_models():
-        return PRETRAINED / str(name)
-    if str(name).count("/") == 1 and not str(name).startswith((".", "/", "~")):
-        return _from_hub(str(name), files)
-    shipped = ", ".join(shipped_models()) or "none yet: `disco demo` trains one"
-    raise UserError(
-        f"there is no model {str(name)!r}: neither a directory nor a shipped model (shipped: {shipped})"
-    )
-
-
-def shipped_models() -> list[str]:
-    """Names of the models inside the package."""
-    return sorted(path.parent.name for path in PRETRAINED.glob("*/config.json"))
-
-
-def check_device(device: str) -> str:
-    """The device, if this machine has it."""
-    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    try:
-        kind = torch.device(device).type  # understands cuda:1, too
-    except RuntimeError:
-        kind = ""
-    if kind not in available:
-        raise UserError(f"device must be one of {', '.join(available)}; got {device!r}")
-    if not available[kind]:
-        usable = ", ".join(name for name, there in available.items() if there)
-        raise UserError(f"device {device!r} is not available on this machine; there are: {usable}")
-    return device
-
-
 def _rescorer(directory: Directory, model: TranslationModel, name: str) -> Reader | None:
     """The model that rescores: the same weights ("self"), another model of the same vocabulary, or "none"."""
     if name == NOBODY:
@@ -382,19 +346,6 @@ def _rescorer(directory: Directory, model: TranslationModel, name: str) -> Reade
     if not isinstance(other, Reader):
         raise UserError(f"a model of kind {other.config.kind} cannot rescore; use disco or autoregressive")
     return other
-
-
-def _from_hub(name: str, files: Sequence[str]) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    try:
-        return Path(snapshot_download(name, allow_patterns=list(files)))
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserError(
-            f"{name!r} is no directory here, and the model hub did not give it either ({reason})"
-        ) from None
 
 
 def _own(directory: Directory) -> Own:
@@ -464,6 +415,3 @@ def _batches(sentences: Sequence[Ids], places: Sequence[int], tokens: int) -> li
             widest = len(sentences[place]) + 1
         batches[-1].append(place)
     return batches
-
-
-__all__ = ["Long", "Translator", "check_device", "find_model", "shipped_models"]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from disco_mt.models.base import TranslationModel
-from disco_mt.models.build import build_model
+from disco_mt.nn.base import TranslationModel
+from disco_mt.systems.build import build_model
 from tiny import lively, tiny_config
 
 torch.set_num_threads(1)  # tests run side by side

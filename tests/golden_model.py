@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from disco_mt.decoding.translation import Hypothesis
+from disco_mt.decoding.results import Hypothesis
 from disco_mt.interop.fairseq import import_fairseq
-from disco_mt.models.disco import DisCo
+from disco_mt.systems.disco.model import DisCo
 from disco_mt.translator import Translator
 
 LARGE = os.environ.get("DISCO_GOLDEN")
 FOLDERS = [
-    pytest.param(Path(__file__).parent / "data" / "golden-mini", id="mini"),
+    pytest.param(Path(__file__).parent / "golden-mini", id="mini"),
     pytest.param(
         Path(LARGE or "."),
         id="DISCO_GOLDEN",

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from disco_mt import context
-from disco_mt.keyed import sentence_keys
-from disco_mt.models.base import TranslationModel
-from disco_mt.models.encoder import Encoded
-from disco_mt.special import NUM_SPECIAL
+from disco_mt.core.counter_rng import sentence_keys
+from disco_mt.core.special_tokens import NUM_SPECIAL
+from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.encoder import Encoded
 from tiny import VOCABULARY, padded, random_sources
 
 Decode = Callable[[Tensor, Tensor, Encoded], Tensor]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from disco_mt.decoding.translation import Hypothesis
-from disco_mt.engine.easy_first import IncrementalEngine
+from disco_mt.decoding.results import Hypothesis
+from disco_mt.engine.incremental import IncrementalEngine
 from disco_mt.engine.runtime import Runtime
-from disco_mt.models.build import build_model
-from disco_mt.models.disco import DisCo
+from disco_mt.systems.build import build_model
+from disco_mt.systems.disco.model import DisCo
 from tiny import lively, tiny_config
 
 

@@ -6,11 +6,11 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
+from disco_mt.core.files import atomic_directory
 from disco_mt.data.dataset import Dataset
 from disco_mt.data.prepare import PrepareOptions, prepare
-from disco_mt.files import atomic_directory
-from disco_mt.models.build import build_model
-from disco_mt.models.directory import save_model
+from disco_mt.nn.directory import save_model
+from disco_mt.systems.build import build_model
 from tiny import lively, tiny_config
 
 LONGEST = 47  # the most source tokens that the models read, EOS apart

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from disco_mt import context
-from disco_mt.keyed import sentence_keys
-from disco_mt.special import EOS, PAD
+from disco_mt.core.counter_rng import sentence_keys
+from disco_mt.core.special_tokens import EOS, PAD
 
 A, B, C, D = 5, 6, 7, 8
 

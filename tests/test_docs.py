@@ -69,7 +69,7 @@ def test_the_commands_of_the_conversion_page_run(tmp_path: Path, monkeypatch: py
 
 
 def test_python_example_of_the_readme_names_what_exists() -> None:
-    from disco_mt.decoding.translation import Translation
+    from disco_mt.decoding.results import Translation
     from disco_mt.translator import Translator
 
     text = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ import pytest
 from disco_mt.cli.translate import as_dict
 from disco_mt.translator import Translator
 
-MINI = Path(__file__).parent / "data" / "golden-mini"
+MINI = Path(__file__).parent / "golden-mini"
 LARGE = os.environ.get("DISCO_GOLDEN")
 FOLDERS = [
     pytest.param(MINI, id="mini"),

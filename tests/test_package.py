@@ -49,14 +49,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def shipped() -> list[str]:
     """What must be in the wheel beside the modules."""
-    patterns = ("recipes/*.toml", "recipes/suites/*.toml", "views/assets/*", "py.typed", "pretrained/*/*")
+    patterns = ("training/recipes/*.toml", "suites/*.toml", "views/assets/*", "py.typed", "pretrained/*/*")
     return [str(path.relative_to(PROJECT)) for pattern in patterns for path in PACKAGE.glob(pattern)]
 
 
 def test_the_wheel_is_complete(wheel: Path) -> None:
     inside = set(zipfile.ZipFile(wheel).namelist())
     assert "disco_mt/py.typed" in inside
-    assert "disco_mt/recipes/phrasebook.disco.toml" in inside
+    assert "disco_mt/training/recipes/phrasebook.disco.toml" in inside
     assert "disco_mt/views/assets/trace.js" in inside
     assert set(shipped()) <= inside
     modules = {str(path.relative_to(PROJECT)) for path in PACKAGE.rglob("*.py")}

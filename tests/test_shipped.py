@@ -9,8 +9,9 @@ import torch
 from safetensors.torch import load_file
 
 from disco_mt.cli import main
-from disco_mt.recipes.package import EVERYDAY
-from disco_mt.translator import DEFAULT_MODEL, PRETRAINED, Translator, shipped_models
+from disco_mt.nn.find import PRETRAINED, shipped_models
+from disco_mt.suites.package import EVERYDAY
+from disco_mt.translator import DEFAULT_MODEL, Translator
 
 MEGABYTES = 1_000_000
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from disco_mt import Translator
-from disco_mt.engine.choice import make_engine
-from disco_mt.errors import UserError
-from disco_mt.translator import Own, check_device, find_model
+from disco_mt.core.errors import UserError
+from disco_mt.engine.select import make_engine
+from disco_mt.nn.find import check_device, find_model
+from disco_mt.translator import Own
 from small_model import LONGEST, Small, make_small, sentences
 
 

@@ -6,9 +6,9 @@ import random
 
 import torch
 
-from disco_mt.models.base import TranslationModel
-from disco_mt.models.config import Length, ModelConfig, Stack
-from disco_mt.special import EOS, NUM_SPECIAL, PAD
+from disco_mt.core.special_tokens import EOS, NUM_SPECIAL, PAD
+from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.config import Length, ModelConfig, Stack
 
 VOCABULARY = 40
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from disco_mt.core.special_tokens import PAD
 from disco_mt.data.batches import collate
 from disco_mt.data.dataset import Dataset
 from disco_mt.data.prepare import PrepareOptions, prepare
-from disco_mt.models.autoregressive import Autoregressive
-from disco_mt.models.build import build_model
-from disco_mt.models.config import ModelConfig, Stack
-from disco_mt.models.directory import save_model
-from disco_mt.special import PAD
+from disco_mt.nn.config import ModelConfig, Stack
+from disco_mt.nn.directory import save_model
+from disco_mt.systems.autoregressive.model import Autoregressive
+from disco_mt.systems.build import build_model
 
 WORDS = [f"w{number}" for number in range(20)]
 SETTINGS = ("--beam", "3", "--shard-size", "16", "--batch-tokens", "128", "--threads", "1", "--quiet")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from disco_mt.recipes.suite import Suite, load_suite
+from disco_mt.suites.suite import Suite, load_suite
 
 SUITES = (
     "wmt14.en-de",

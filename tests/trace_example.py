@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from disco_mt.decoding.translation import CandidatePass, Trace
+from disco_mt.decoding.results import CandidatePass, Trace
 from disco_mt.views import TraceView
 
 SOURCE = "I wanted to visit my old friends in Berlin last weekend."

@@ -10,18 +10,18 @@ from disco_mt.bench.measure import Plan
 from disco_mt.bench.sentences import Sentence, random_sentences
 from disco_mt.bench.structures import FIXED, fixed_structures, read_structures
 from disco_mt.bench.system import Size, System, Weights, random_systems, shape, sized, systems_of, with_pruned
+from disco_mt.core.errors import UserError
 from disco_mt.engine.pruning import Pruning
-from disco_mt.engine.schedule import Structure
-from disco_mt.errors import UserError
+from disco_mt.engine.skipping import Structure
 from disco_mt.evaluation.quality import References, read_references
 from disco_mt.experiments import systems as roles
 from disco_mt.experiments.decode import Lab, require_models
 from disco_mt.experiments.timing import spread
-from disco_mt.models.config import ModelConfig
-from disco_mt.models.directory import read_config
-from disco_mt.recipes.workspace import Workspace
+from disco_mt.nn.config import ModelConfig
+from disco_mt.nn.directory import read_config
+from disco_mt.nn.find import find_model
+from disco_mt.suites.workspace import Workspace
 from disco_mt.text.lines import read_lines
-from disco_mt.translator import find_model
 
 NAMES = {"autoregressive": "AT", "disco": "DisCo", "cmlm": "CMLM"}
 

@@ -23,9 +23,9 @@ from disco_mt.bench.load import Load, LoadGuard
 from disco_mt.bench.sentences import Outcome, Sentence
 from disco_mt.bench.system import System
 from disco_mt.bench.worker import Memory
-from disco_mt.errors import UserError
-from disco_mt.machine import avoid_broken_amx
-from disco_mt.settings import at_least
+from disco_mt.core.errors import UserError
+from disco_mt.core.machine import avoid_broken_amx
+from disco_mt.core.settings import at_least
 
 _SPIN = 0.25  # seconds that the idle threads of a runtime keep spinning after their work
 Advance = Callable[[int], None]

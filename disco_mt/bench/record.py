@@ -14,7 +14,7 @@ from disco_mt.bench.compare import BEST, PROCESSOR, Ratio, best_threads
 from disco_mt.bench.measure import Measured, Result
 from disco_mt.bench.statistics import latency
 from disco_mt.bench.work import gflop
-from disco_mt.engine.choice import arithmetic
+from disco_mt.engine.select import arithmetic
 from disco_mt.evaluation.quality import Quality
 
 FORMAT = 1  # of the JSON

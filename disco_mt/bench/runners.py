@@ -18,22 +18,22 @@ from disco_mt import context
 from disco_mt.bench.sentences import Outcome, Sentence
 from disco_mt.bench.structures import narrowed
 from disco_mt.bench.system import System
-from disco_mt.decoding.easy_first import easy_first
+from disco_mt.core.errors import UserError
+from disco_mt.core.special_tokens import BOS, EOS, MASK, PAD, SPECIAL_TOKENS
 from disco_mt.decoding.length_beam import length_candidates, predict
 from disco_mt.decoding.mask_predict import mask_predict
-from disco_mt.decoding.translation import Hypothesis
-from disco_mt.engine.choice import check_int8, make_runtime
+from disco_mt.decoding.results import Hypothesis
 from disco_mt.engine.ctranslate2 import CTranslate2Engine
-from disco_mt.engine.easy_first import Finished, IncrementalEngine
-from disco_mt.engine.schedule import Driven, Structure
-from disco_mt.errors import UserError
-from disco_mt.models.base import TranslationModel
-from disco_mt.models.build import build_model
-from disco_mt.models.cmlm import CMLM
-from disco_mt.models.directory import load_weights, read_config
-from disco_mt.models.disco import DisCo
-from disco_mt.models.length import LengthPredictor, PooledLength
-from disco_mt.special import BOS, EOS, MASK, PAD, SPECIAL_TOKENS
+from disco_mt.engine.incremental import Finished, IncrementalEngine
+from disco_mt.engine.select import check_int8, make_runtime
+from disco_mt.engine.skipping import Driven, Structure
+from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.directory import load_weights, read_config
+from disco_mt.nn.length import LengthPredictor, PooledLength
+from disco_mt.systems.build import build_model
+from disco_mt.systems.cmlm.model import CMLM
+from disco_mt.systems.disco.easy_first import easy_first
+from disco_mt.systems.disco.model import DisCo
 from disco_mt.text.pair import TextPair
 
 Ids = list[int]

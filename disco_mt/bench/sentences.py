@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import torch
 
-from disco_mt.engine.schedule import Structure
-from disco_mt.special import NUM_SPECIAL
+from disco_mt.core.special_tokens import NUM_SPECIAL
+from disco_mt.engine.skipping import Structure
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from disco_mt.engine.easy_first import IncrementalEngine, Work
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import write_text
+from disco_mt.engine.incremental import IncrementalEngine, Work
 from disco_mt.engine.pruning import Pruning
-from disco_mt.engine.schedule import Recorded, Structure
+from disco_mt.engine.skipping import Recorded, Structure
 from disco_mt.engine.torch_runtime import TorchRuntime
-from disco_mt.errors import UserError
-from disco_mt.files import write_text
-from disco_mt.models.disco import DisCo
+from disco_mt.systems.disco.model import DisCo
 from disco_mt.translator import Translator
 
 _SHIPPED = Path(__file__).parent / "recorded"

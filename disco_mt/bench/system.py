@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from disco_mt.engine.choice import PRECISIONS as ENGINE_PRECISIONS
+from disco_mt.core.errors import UserError
 from disco_mt.engine.pruning import EXACT, Pruning
-from disco_mt.errors import UserError
-from disco_mt.models.config import Kind, ModelConfig, Stack
+from disco_mt.engine.select import PRECISIONS as ENGINE_PRECISIONS
+from disco_mt.nn.config import Kind, ModelConfig, Stack
 
 Runtime = Literal["ctranslate2", "plain", "incremental"]
 Precision = Literal["fp32", "int8"]

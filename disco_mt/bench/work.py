@@ -7,8 +7,8 @@ that the share of the peak shows what is lost. Softmax, LayerNorm and the like a
 from __future__ import annotations
 
 from disco_mt.bench.sentences import Outcome
-from disco_mt.models.config import ModelConfig
-from disco_mt.models.length import FURTHEST
+from disco_mt.nn.config import ModelConfig
+from disco_mt.nn.length import FURTHEST
 
 
 def gflop(config: ModelConfig, outcome: Outcome) -> float:

@@ -18,7 +18,7 @@ from disco_mt.bench.peak import measure_peak
 from disco_mt.bench.runners import Runner, computes_in_torch, load_runner
 from disco_mt.bench.sentences import Outcome, Sentence
 from disco_mt.bench.system import System
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
 from disco_mt.version import __version__
 
 VERBS = {

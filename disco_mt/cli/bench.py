@@ -21,17 +21,17 @@ from disco_mt.bench.scaling import scaling_plan, scaling_report, scaling_systems
 from disco_mt.bench.structures import record_structures, write_structures
 from disco_mt.bench.system import Size, choose
 from disco_mt.cli.common import call, writing
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import refuse_existing
+from disco_mt.core.progress import stage
+from disco_mt.core.settings import at_least
 from disco_mt.engine.pruning import EXACT, Pruning
-from disco_mt.errors import UserError
 from disco_mt.evaluation.quality import measure as score
 from disco_mt.experiments.judge import Judge
 from disco_mt.experiments.plot import require_matplotlib
 from disco_mt.experiments.timing import spread
-from disco_mt.files import refuse_existing
-from disco_mt.progress import stage
-from disco_mt.recipes.suite import load_suite
-from disco_mt.recipes.workspace import Workspace
-from disco_mt.settings import at_least
+from disco_mt.suites.suite import load_suite
+from disco_mt.suites.workspace import Workspace
 from disco_mt.text.lines import read_lines
 from disco_mt.translator import Translator
 

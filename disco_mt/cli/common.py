@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import tyro
 
-from disco_mt.errors import UserError
-from disco_mt.files import atomic_file
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import atomic_file
 from disco_mt.text.lines import read_lines, split_lines
 
 Result = TypeVar("Result")

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import tyro
 
 from disco_mt.cli.common import call, writing
+from disco_mt.core.files import refuse_existing
 from disco_mt.data.phrasebook import write_phrasebook
-from disco_mt.files import refuse_existing
 
 
 def corpus(name: Annotated[Literal["phrasebook"], tyro.conf.Positional], out: Path, seed: int = 1) -> int:

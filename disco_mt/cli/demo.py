@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from disco_mt.cli.common import call
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
 
 GREETING = "How long have you lived here?"
 SENTENCE = "We visited her parents yesterday because they were sick."

@@ -12,8 +12,10 @@ from typing import Annotated, Any
 import tyro
 
 from disco_mt.cli.common import call, input_lines, use_threads, write_lines
-from disco_mt.decoding.strategies import DecodingOptions
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import refuse_existing
+from disco_mt.core.progress import stage
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.evaluation.quality import (
     Comparison,
     measure,
@@ -23,8 +25,6 @@ from disco_mt.evaluation.quality import (
     to_lines,
 )
 from disco_mt.evaluation.tune import Weight, best, tune, with_weight
-from disco_mt.files import refuse_existing
-from disco_mt.progress import stage
 from disco_mt.translator import BATCH_TOKENS, DEFAULT_MODEL, Translator
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import tyro
 
 from disco_mt.cli.common import call, use_threads, writing
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
 from disco_mt.evaluation.quality import read_references
 from disco_mt.experiments import EXPERIMENTS, load
 from disco_mt.experiments.decode import Lab, require_models
@@ -20,9 +20,9 @@ from disco_mt.experiments.plot import require_matplotlib
 from disco_mt.experiments.report import to_markdown, write_report
 from disco_mt.experiments.results import export, named_results, read_results, recompute, recomputed_table
 from disco_mt.experiments.table import markdown
-from disco_mt.recipes.suite import load_suite, shipped_suites
-from disco_mt.recipes.workspace import Workspace
-from disco_mt.translator import check_device
+from disco_mt.nn.find import check_device
+from disco_mt.suites.suite import load_suite, shipped_suites
+from disco_mt.suites.workspace import Workspace
 
 DESK = "multi30k.en-de"
 

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 import tyro
 
 from disco_mt.cli.common import call
-from disco_mt.engine.choice import check_onnx
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import refuse_existing
 from disco_mt.engine.ctranslate2 import export_ctranslate2
-from disco_mt.errors import UserError
-from disco_mt.files import refuse_existing
+from disco_mt.engine.select import check_onnx
 from disco_mt.translator import Translator
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from disco_mt.cli.common import call, writing
-from disco_mt.files import refuse_existing
+from disco_mt.core.files import refuse_existing
 from disco_mt.interop.fairseq import import_fairseq
 
 

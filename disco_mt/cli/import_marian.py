@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from disco_mt.cli.common import call, writing
-from disco_mt.files import refuse_existing
+from disco_mt.core.files import refuse_existing
 from disco_mt.interop.marian import FILES, MarianOptions, import_marian
-from disco_mt.translator import find_model
+from disco_mt.nn.find import find_model
 
 
 def run(model: str, out: Path, options: MarianOptions = MarianOptions()) -> int:  # noqa: B008

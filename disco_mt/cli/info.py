@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import tyro
 
 from disco_mt.cli.common import call
-from disco_mt.recipes.recipe import shipped_recipes
-from disco_mt.recipes.suite import shipped_suites
-from disco_mt.translator import shipped_models
+from disco_mt.nn.find import shipped_models
+from disco_mt.suites.suite import shipped_suites
+from disco_mt.training.recipe import shipped_recipes
 from disco_mt.version import __version__
 
 _PACKAGES = ("torch", "numpy", "tokenizers", "sacremoses", "sacrebleu", "safetensors", "sentencex")

@@ -10,13 +10,13 @@ from typing import Annotated, Literal
 import tyro
 
 from disco_mt.cli.common import call, use_threads
+from disco_mt.core.errors import UserError
+from disco_mt.core.settings import at_least
 from disco_mt.data.dataset import Dataset
-from disco_mt.errors import UserError
 from disco_mt.evaluation.probe import probe
-from disco_mt.models.directory import check_fits, load_weights, read_config
-from disco_mt.models.disco import DisCo
-from disco_mt.settings import at_least
-from disco_mt.translator import find_model
+from disco_mt.nn.directory import check_fits, load_weights, read_config
+from disco_mt.nn.find import find_model
+from disco_mt.systems.disco.model import DisCo
 
 
 def run(

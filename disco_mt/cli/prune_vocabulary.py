@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from disco_mt.cli.common import call, writing
-from disco_mt.errors import UserError
-from disco_mt.files import refuse_existing
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import refuse_existing
 from disco_mt.interop.prune_vocabulary import SideReport, prune_like, prune_vocabulary
-from disco_mt.translator import find_model
+from disco_mt.nn.find import find_model
 
 
 def run(

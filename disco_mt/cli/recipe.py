@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import tyro
 
 from disco_mt.cli.common import call
-from disco_mt.errors import UserError
-from disco_mt.recipes.package import package
-from disco_mt.recipes.stages import Stage
-from disco_mt.recipes.suite import find_suite, load_suite, shipped_suites
-from disco_mt.recipes.workspace import Workspace
+from disco_mt.core.errors import UserError
+from disco_mt.suites.package import package
+from disco_mt.suites.stages import Stage
+from disco_mt.suites.suite import find_suite, load_suite, shipped_suites
+from disco_mt.suites.workspace import Workspace
 
 Json = Annotated[bool, tyro.conf.arg(name="json")]
 Name = Annotated[str, tyro.conf.Positional]

@@ -8,10 +8,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from disco_mt.cli.common import call
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
+from disco_mt.core.settings import at_least
 from disco_mt.serve.limits import Limits
 from disco_mt.serve.process import Loading
-from disco_mt.settings import at_least
 from disco_mt.translator import DEFAULT_MODEL
 
 _NEEDED = {"fastapi": "fastapi", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client"}
@@ -81,8 +81,8 @@ def _serve(
     limits: Limits,
 ) -> None:
     from disco_mt.serve.app import make_app
-    from disco_mt.serve.guard import access_for
     from disco_mt.serve.keys import read_keys
+    from disco_mt.serve.middleware import access_for
     from disco_mt.serve.models import load_models
     from disco_mt.serve.server import allow_files, bind, make_server
     from disco_mt.serve.service import Service

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from disco_mt.cli.common import call, writing
+from disco_mt.core.files import refuse_existing
+from disco_mt.core.settings import at_least
 from disco_mt.data.dataset import Dataset
 from disco_mt.engine.shortlist import Shortlist
-from disco_mt.files import refuse_existing
-from disco_mt.settings import at_least
 
 
 def shortlist(data: Path, out: Path, each: int = 40, common: int = 150) -> int:

@@ -10,8 +10,8 @@ import tyro
 
 from disco_mt.cli.common import call, use_threads
 from disco_mt.cli.train import recipe_first
-from disco_mt.recipes.recipe import Recipe
-from disco_mt.recipes.train import write_start
+from disco_mt.training.recipe import Recipe
+from disco_mt.training.train import write_start
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from rich.console import Console
 
 from disco_mt.cli.common import call, input_lines, use_threads, writing
 from disco_mt.cli.translate import pins_for_one_text
-from disco_mt.decoding.strategies import STRATEGIES, DecodingOptions, strategy_for
-from disco_mt.decoding.translation import Trace
-from disco_mt.errors import UserError
-from disco_mt.files import refuse_existing, write_text
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import refuse_existing, write_text
+from disco_mt.decoding.options import STRATEGIES, DecodingOptions, strategy_for
+from disco_mt.decoding.results import Trace
+from disco_mt.pins.parse import Pin
 from disco_mt.text.lines import well_formed
-from disco_mt.text.pins import Pin
 from disco_mt.text.sentences import split_sentences
 from disco_mt.text.tokenizer import Tokenizer
 from disco_mt.translator import DEFAULT_MODEL, NOBODY, Translator

@@ -10,11 +10,11 @@ from typing import Annotated, Any, TypeVar
 import tyro
 
 from disco_mt.cli.common import call, use_threads
-from disco_mt.errors import UserError
-from disco_mt.recipes.recipe import Recipe, load_recipe, shipped_recipes
-from disco_mt.recipes.train import train_recipe
+from disco_mt.core.errors import UserError
 from disco_mt.training.processes import rank
+from disco_mt.training.recipe import Recipe, load_recipe, shipped_recipes
 from disco_mt.training.session import TrainingResult
+from disco_mt.training.train import train_recipe
 
 Command = TypeVar("Command", bound=Any)  # a dataclass with the fields `recipe` and `settings`
 

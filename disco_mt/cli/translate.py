@@ -11,15 +11,15 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from disco_mt.cli.common import call, input_lines, use_threads, write_lines
-from disco_mt.decoding.pins import TokenPin
-from disco_mt.decoding.strategies import DecodingOptions
-from disco_mt.decoding.translation import Trace, Translation
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import refuse_existing
+from disco_mt.core.progress import stage
+from disco_mt.decoding.options import DecodingOptions
+from disco_mt.decoding.results import Trace, Translation
 from disco_mt.engine.pruning import Pruning
-from disco_mt.errors import UserError
-from disco_mt.files import refuse_existing
-from disco_mt.progress import stage
+from disco_mt.pins.parse import Pin
+from disco_mt.pins.pinned import TokenPin
 from disco_mt.text.lines import well_formed
-from disco_mt.text.pins import Pin
 from disco_mt.text.tokenizer import Tokenizer
 from disco_mt.translator import BATCH_TOKENS, DEFAULT_MODEL, Translator
 

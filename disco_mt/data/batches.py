@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from disco_mt.batch import Batch
+from disco_mt.core.batch import Batch
+from disco_mt.core.errors import UserError
+from disco_mt.core.special_tokens import EOS, PAD
 from disco_mt.data.dataset import Lengths, Side, Split
-from disco_mt.errors import UserError
-from disco_mt.special import EOS, PAD
 
 Indices = NDArray[np.int32]  # numbers of pairs
 

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from disco_mt.errors import UserError
-from disco_mt.files import sha256
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import sha256
 from disco_mt.text.lines import read_lines
 from disco_mt.text.pair import TextPair
 

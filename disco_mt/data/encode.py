@@ -12,9 +12,9 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from disco_mt.core.progress import Advance
 from disco_mt.data.dataset import id_type
 from disco_mt.data.parallel import ordered_map
-from disco_mt.progress import Advance
 from disco_mt.text.pair import TextPair
 from disco_mt.text.tokenizer import Tokenizer
 

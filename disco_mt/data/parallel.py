@@ -11,7 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from typing import Any, TypeVar
 
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import atomic_directory, sha256, write_text
 from disco_mt.data.dataset import Dataset, Side, read_description
 from disco_mt.data.encode import CHUNK
-from disco_mt.errors import UserError
-from disco_mt.files import atomic_directory, sha256, write_text
 
 
 def write_subset(whole: Path, out: Path, pairs: int, seed: int = 1) -> None:

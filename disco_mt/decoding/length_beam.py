@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from disco_mt import context
-from disco_mt.decoding.pins import Placed
-from disco_mt.models.base import BestWords
-from disco_mt.models.cmlm import CMLM
-from disco_mt.models.disco import DisCo
-from disco_mt.models.encoder import Encoded
-from disco_mt.special import EOS, MASK, PAD
+from disco_mt.core.special_tokens import EOS, MASK, PAD
+from disco_mt.nn.base import BestWords
+from disco_mt.nn.encoder import Encoded
+from disco_mt.pins.pinned import Placed
+from disco_mt.systems.cmlm.model import CMLM
+from disco_mt.systems.disco.model import DisCo
 
 Iterative = DisCo | CMLM
 """The models that predict a length first and all words of it at once."""

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 from disco_mt import context
-from disco_mt.decoding.fitting import placing_passes
+from disco_mt.core.special_tokens import MASK
 from disco_mt.decoding.length_beam import Candidates, Iterative, predict
-from disco_mt.decoding.pins import Pinned
-from disco_mt.decoding.placement import pinned_candidates
-from disco_mt.decoding.record import Recorder
-from disco_mt.decoding.translation import Hypothesis, OnPass
-from disco_mt.models.base import BestWords
-from disco_mt.special import MASK
+from disco_mt.decoding.recorder import Recorder
+from disco_mt.decoding.results import Hypothesis, OnPass
+from disco_mt.nn.base import BestWords
+from disco_mt.pins.pinned import Pinned
+from disco_mt.pins.place import pinned_candidates
+from disco_mt.pins.score import placing_passes
 
 
 @torch.inference_mode()

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from disco_mt import context
-from disco_mt.decoding.fitting import placing_passes
 from disco_mt.decoding.length_beam import Candidates, predict
-from disco_mt.decoding.pins import Pinned
-from disco_mt.decoding.placement import pinned_candidates
-from disco_mt.decoding.record import Recorder
-from disco_mt.decoding.translation import Hypothesis, OnPass
-from disco_mt.models.base import BestWords
-from disco_mt.models.disco import DisCo
+from disco_mt.decoding.recorder import Recorder
+from disco_mt.decoding.results import Hypothesis, OnPass
+from disco_mt.nn.base import BestWords
+from disco_mt.pins.pinned import Pinned
+from disco_mt.pins.place import pinned_candidates
+from disco_mt.pins.score import placing_passes
+from disco_mt.systems.disco.model import DisCo
 
 Visibility = Callable[[Tensor, Candidates], Tensor]
 """(log-probs of the first pass, candidates) -> who sees whom from the second pass on."""

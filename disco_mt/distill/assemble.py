@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import atomic_file, sha256, write_text
 from disco_mt.data.dataset import Dataset, Side, id_type
 from disco_mt.distill.plan import EMPTY, TOO_LONG, Indices, Plan
-from disco_mt.errors import UserError
-from disco_mt.files import atomic_file, sha256, write_text
 from disco_mt.text.tokenizer import Tokenizer
 
 CHUNK = 8192  # sentences written at a time

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.core.errors import UserError
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.distill.teacher import EngineName, Sentences, Translate, open_teacher
-from disco_mt.errors import UserError
 from disco_mt.translator import Translator
 from disco_mt.version import __version__
 

@@ -15,23 +15,24 @@ from typing import Any, Literal, get_args
 
 from safetensors import SafetensorError
 
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import refuse_existing, sha256
+from disco_mt.core.progress import Advance, stage
+from disco_mt.core.settings import at_least, one_of
 from disco_mt.data.dataset import Dataset, Side, id_type, read_description
-from disco_mt.decoding.beam_search import check_beam
-from disco_mt.decoding.strategies import DecodingOptions, strategy_for
+from disco_mt.decoding.options import DecodingOptions, strategy_for
 from disco_mt.distill.assemble import assemble
-from disco_mt.distill.held_out import HeldOut
-from disco_mt.distill.known import Known
-from disco_mt.distill.more import fingerprints, with_more
+from disco_mt.distill.monolingual import fingerprints, with_more
 from disco_mt.distill.plan import Plan, plan_shards
+from disco_mt.distill.reuse import Known
 from disco_mt.distill.splice import with_spliced
 from disco_mt.distill.teacher import EngineName, check_engine, open_teacher
+from disco_mt.distill.test_overlap import HeldOut
 from disco_mt.distill.work import FINISHED, finish, gather, read_shard, work_directory, write_shard
-from disco_mt.errors import UserError
-from disco_mt.files import refuse_existing, sha256
-from disco_mt.models.directory import WEIGHTS, Directory, check_fits, read_config
-from disco_mt.progress import Advance, stage
-from disco_mt.settings import at_least, one_of
-from disco_mt.translator import Translator, find_model
+from disco_mt.nn.directory import WEIGHTS, Directory, check_fits, read_config
+from disco_mt.nn.find import find_model
+from disco_mt.systems.autoregressive.decoding import check_beam
+from disco_mt.translator import Translator
 from disco_mt.version import __version__
 
 RunnerName = Literal["local", "ray"]

@@ -11,12 +11,12 @@ from typing import Literal
 
 import torch
 
-from disco_mt.decoding.strategies import DecodingOptions, decode
+from disco_mt.core.errors import UserError
+from disco_mt.core.progress import Advance
+from disco_mt.core.special_tokens import EOS, PAD
+from disco_mt.decoding.options import DecodingOptions, decode
 from disco_mt.engine.ctranslate2 import CTranslate2Engine, export_ctranslate2
-from disco_mt.errors import UserError
-from disco_mt.models.directory import Directory
-from disco_mt.progress import Advance
-from disco_mt.special import EOS, PAD
+from disco_mt.nn.directory import Directory
 from disco_mt.translator import Translator
 
 EngineName = Literal["torch", "ctranslate2"]

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import atomic_file, write_text
 from disco_mt.data.dataset import Lengths, Side, map_file, read_description
-from disco_mt.errors import UserError
-from disco_mt.files import atomic_file, write_text
 
 PROVENANCE, SHARDS, FINISHED = "provenance.json", "shards", "dataset.json"
 

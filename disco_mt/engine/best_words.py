@@ -11,8 +11,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from disco_mt.models.base import BestWords, given_log_probs
-from disco_mt.special import NUM_SPECIAL
+from disco_mt.core.special_tokens import NUM_SPECIAL
+from disco_mt.nn.base import BestWords, given_log_probs
 
 _ROWS = 128  # rows and
 _ENTRIES = 1024  # vocabulary entries that are computed at a time: half a megabyte

@@ -9,13 +9,13 @@ from dataclasses import asdict, replace
 
 import torch
 
-from disco_mt.engine.easy_first import IncrementalEngine
+from disco_mt.core.machine import remembered
+from disco_mt.core.special_tokens import NUM_SPECIAL
+from disco_mt.engine.incremental import IncrementalEngine
 from disco_mt.engine.runtime import Runtime
-from disco_mt.engine.schedule import Driven, Structure
-from disco_mt.machine import remembered
-from disco_mt.models.config import ModelConfig
-from disco_mt.models.disco import DisCo
-from disco_mt.special import NUM_SPECIAL
+from disco_mt.engine.skipping import Driven, Structure
+from disco_mt.nn.config import ModelConfig
+from disco_mt.systems.disco.model import DisCo
 
 MakeRuntime = Callable[[DisCo, str, int], Runtime]
 """(model, precision, threads) -> runtime."""

@@ -1,6 +1,6 @@
 """CTranslate2, a fast C++ runtime: our autoregressive weights for it, and translation with it.
 
-It searches as decoding/beam_search.py does. What must not be produced it rules out before the softmax, we
+It searches as systems/autoregressive/decoding.py does. What must not be produced it rules out before the softmax, we
 after it: its own scores lack what the special tokens had. So scores are computed anew, unless speed is all.
 """
 
@@ -17,16 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from disco_mt.decoding.beam_search import check_beam, word_limit
-from disco_mt.decoding.translation import Hypothesis
-from disco_mt.errors import UserError
-from disco_mt.files import atomic_directory
-from disco_mt.models.autoregressive import Autoregressive
-from disco_mt.models.base import TranslationModel
-from disco_mt.models.encoder import Encoder
-from disco_mt.models.layers import Attention, DecoderLayer, EncoderLayer, FeedForward, LayerNorm, Residual
-from disco_mt.settings import at_least, one_of
-from disco_mt.special import BOS, EOS, MASK, PAD, SPECIAL_TOKENS
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import atomic_directory
+from disco_mt.core.settings import at_least, one_of
+from disco_mt.core.special_tokens import BOS, EOS, MASK, PAD, SPECIAL_TOKENS
+from disco_mt.decoding.results import Hypothesis
+from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.encoder import Encoder
+from disco_mt.nn.layers import Attention, DecoderLayer, EncoderLayer, FeedForward, LayerNorm, Residual
+from disco_mt.systems.autoregressive.decoding import check_beam, word_limit
+from disco_mt.systems.autoregressive.model import Autoregressive
 
 _BATCH_TOKENS = 4096  # source tokens, padding included, that are translated at a time
 _ACTIVATIONS = {"gelu": "GELU", "relu": "RELU", "silu": "SWISH"}  # as it calls them

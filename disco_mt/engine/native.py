@@ -19,9 +19,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from disco_mt.core.machine import has_amx_int8, remembered
 from disco_mt.engine.packed import Linear
-from disco_mt.engine.rounding import ZERO, rounded_columns
-from disco_mt.machine import has_amx_int8, remembered
+from disco_mt.engine.quantization import ZERO, rounded_columns
 
 _FORMAT = 1  # of what the kernels take; kernels.c has the same
 _PANEL, _INNER = 32, 64  # columns and rows of a matrix that the kernels take at a time

@@ -16,6 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from disco_mt.core.errors import UserError
+from disco_mt.core.special_tokens import NUM_SPECIAL, PAD
 from disco_mt.engine.best_words import best_among, given_words
 from disco_mt.engine.native import (
     LANES,
@@ -31,14 +33,12 @@ from disco_mt.engine.native import (
     up_to,
 )
 from disco_mt.engine.packed import AttentionWeights, FeedForwardWeights, Linear, Norm, pack
-from disco_mt.engine.rounding import ACTIVE_ZERO, GELU_LEAST, ZERO
+from disco_mt.engine.quantization import ACTIVE_ZERO, GELU_LEAST, ZERO
 from disco_mt.engine.runtime import Rows, Source, one_after_another
 from disco_mt.engine.torch_runtime import slot_log_probs
-from disco_mt.errors import UserError
-from disco_mt.models.base import BestWords
-from disco_mt.models.config import ModelConfig, Stack
-from disco_mt.models.disco import DisCo
-from disco_mt.special import NUM_SPECIAL, PAD
+from disco_mt.nn.base import BestWords
+from disco_mt.nn.config import ModelConfig, Stack
+from disco_mt.systems.disco.model import DisCo
 
 _ACTIVATIONS = {"relu": 1, "gelu": 2}
 _UNKNOWN = ("norm_epsilon", "scale_embeddings", "output_bias", "start_token", "query_word")

@@ -7,10 +7,10 @@ import torch
 from onnx import TensorProto
 from torch import Tensor
 
+from disco_mt.core.special_tokens import PAD
 from disco_mt.engine.onnx_graph import LOW, Graph
 from disco_mt.engine.packed import PackedDisCo
-from disco_mt.models.length import FURTHEST, PooledLength
-from disco_mt.special import PAD
+from disco_mt.nn.length import FURTHEST, PooledLength
 
 
 def encoder_graph(weights: PackedDisCo, graph: Graph) -> bytes:
@@ -118,7 +118,7 @@ def _pooled_shifts(graph: Graph, pooled: PooledLength, memory: str, prior: Prior
 
 
 class Prior:
-    """What the source's length says about the target's: models/length.py as a graph."""
+    """What the source's length says about the target's: nn/length.py as a graph."""
 
     def __init__(self, graph: Graph, real: str) -> None:
         """real: (batch, src) bool."""

@@ -16,15 +16,15 @@ import torch
 from torch import Tensor
 
 from disco_mt import context
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import atomic_directory, write_text
+from disco_mt.core.special_tokens import BOS, EOS, NUM_SPECIAL, PAD
 from disco_mt.decoding.length_beam import candidates_at, predict
 from disco_mt.engine.onnx_encoder import encoder_graph
 from disco_mt.engine.onnx_graph import LOW, Graph
 from disco_mt.engine.packed import DecoderLayerWeights, PackedDisCo, pack
-from disco_mt.errors import UserError
-from disco_mt.files import atomic_directory, write_text
-from disco_mt.models.base import TranslationModel
-from disco_mt.models.disco import DisCo
-from disco_mt.special import BOS, EOS, NUM_SPECIAL, PAD
+from disco_mt.nn.base import TranslationModel
+from disco_mt.systems.disco.model import DisCo
 from disco_mt.text.pair import TextPair
 
 FORMAT_VERSION = 2

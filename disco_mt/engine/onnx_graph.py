@@ -20,8 +20,8 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 from disco_mt.engine.packed import AttentionWeights, FeedForwardWeights, Linear, Norm
-from disco_mt.engine.rounding import ACTIVE_LEAST, ACTIVE_ZERO, LEVELS, ZERO, rounded_columns
-from disco_mt.models.config import ModelConfig
+from disco_mt.engine.quantization import ACTIVE_LEAST, ACTIVE_ZERO, LEVELS, ZERO, rounded_columns
+from disco_mt.nn.config import ModelConfig
 from disco_mt.version import __version__
 
 OPSET = 20

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from disco_mt.core.special_tokens import NUM_SPECIAL
 from disco_mt.engine.best_words import Cut
 from disco_mt.engine.onnx_graph import Graph
 from disco_mt.engine.packed import AttentionWeights, Linear, PackedDisCo
-from disco_mt.special import NUM_SPECIAL
 
 
 def keys_graph(weights: PackedDisCo, graph: Graph) -> bytes:

@@ -10,17 +10,17 @@ import onnxruntime
 import torch
 from torch import Tensor
 
+from disco_mt.core.machine import exact_int8_levels
 from disco_mt.engine.best_words import Blocks, best_among, given_words
-from disco_mt.engine.groups import Groups
 from disco_mt.engine.onnx_encoder import encoder_graph
 from disco_mt.engine.onnx_graph import LOW, Graph
 from disco_mt.engine.onnx_passes import first_graph, keys_graph, output_graph, refinement_graph
 from disco_mt.engine.packed import pack
+from disco_mt.engine.ragged import Groups
 from disco_mt.engine.runtime import Rows, Source, one_after_another
 from disco_mt.engine.torch_runtime import TorchRuntime, place_keys
-from disco_mt.machine import exact_int8_levels
-from disco_mt.models.base import BestWords
-from disco_mt.models.disco import DisCo
+from disco_mt.nn.base import BestWords
+from disco_mt.systems.disco.model import DisCo
 
 _ROWS = 128  # rows whose logits are held at a time
 

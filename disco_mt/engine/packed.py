@@ -17,11 +17,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from disco_mt.models.config import ModelConfig
-from disco_mt.models.disco import DisCo
-from disco_mt.models.encoder import scaled
-from disco_mt.models.layers import Attention, DecoderLayer, EncoderLayer, FeedForward, LayerNorm, Residual
-from disco_mt.models.length import PooledLength
+from disco_mt.nn.config import ModelConfig
+from disco_mt.nn.encoder import scaled
+from disco_mt.nn.layers import Attention, DecoderLayer, EncoderLayer, FeedForward, LayerNorm, Residual
+from disco_mt.nn.length import PooledLength
+from disco_mt.systems.disco.model import DisCo
 
 
 class Linear(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from disco_mt.engine.draft import Draft
-from disco_mt.settings import at_least
+from disco_mt.core.settings import at_least
+from disco_mt.engine.state import Draft
 
 
 @dataclass(frozen=True)

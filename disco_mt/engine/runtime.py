@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from disco_mt.models.base import BestWords
+from disco_mt.nn.base import BestWords
 
 
 @dataclass(frozen=True)

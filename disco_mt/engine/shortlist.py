@@ -17,9 +17,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from disco_mt.errors import UserError
-from disco_mt.files import atomic_file, write_text
-from disco_mt.special import NUM_SPECIAL
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import atomic_file, write_text
+from disco_mt.core.special_tokens import NUM_SPECIAL
 
 Pair = tuple[NDArray[np.integer], NDArray[np.integer]]
 _AT_ONCE = 4096  # sentence pairs that are counted at a time

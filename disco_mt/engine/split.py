@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from disco_mt.engine.runtime import Rows, Runtime, Source, one_after_another
-from disco_mt.models.base import BestWords
+from disco_mt.nn.base import BestWords
 
 _FEWEST = 4  # rows that are worth a thread, and
 _FEWEST_KEYS = 32  # tokens, whose keys take less

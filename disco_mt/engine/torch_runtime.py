@@ -9,14 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from disco_mt.core.special_tokens import PAD
 from disco_mt.engine.best_words import OutputTable, best_among, given_words
-from disco_mt.engine.groups import Groups
 from disco_mt.engine.packed import AttentionWeights, FeedForwardWeights, Linear, Norm, PackedDisCo, pack
+from disco_mt.engine.ragged import Groups
 from disco_mt.engine.runtime import Rows, Source, one_after_another
-from disco_mt.models.base import BestWords
-from disco_mt.models.disco import DisCo
-from disco_mt.models.length import length_prior
-from disco_mt.special import PAD
+from disco_mt.nn.base import BestWords
+from disco_mt.nn.length import length_prior
+from disco_mt.systems.disco.model import DisCo
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu, "silu": F.silu}
 

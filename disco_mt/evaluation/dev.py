@@ -7,12 +7,12 @@ from dataclasses import asdict
 
 import torch
 
+from disco_mt.core.errors import UserError
 from disco_mt.data.dataset import Dataset
-from disco_mt.decoding.strategies import DecodingOptions
-from disco_mt.engine.choice import make_engine
-from disco_mt.errors import UserError
+from disco_mt.decoding.options import DecodingOptions
+from disco_mt.engine.select import make_engine
 from disco_mt.evaluation.quality import measure
-from disco_mt.models.base import TranslationModel
+from disco_mt.nn.base import TranslationModel
 from disco_mt.training.dev import DevScore, Scorer
 from disco_mt.translator import Translator
 

@@ -15,14 +15,14 @@ import torch
 from torch import Tensor
 
 from disco_mt import context
-from disco_mt.batch import Batch
+from disco_mt.core.batch import Batch
+from disco_mt.core.counter_rng import sentence_keys
+from disco_mt.core.errors import UserError
+from disco_mt.core.special_tokens import PAD
 from disco_mt.data.batches import collate
 from disco_mt.data.dataset import Split
-from disco_mt.errors import UserError
-from disco_mt.keyed import sentence_keys
-from disco_mt.models.disco import DisCo
-from disco_mt.models.encoder import Encoded
-from disco_mt.special import PAD
+from disco_mt.nn.encoder import Encoded
+from disco_mt.systems.disco.model import DisCo
 
 _SENTENCES_AT_ONCE = 32
 _SEED = 1

@@ -19,7 +19,7 @@ import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
 from disco_mt.text.languages import base_language
 from disco_mt.text.lines import read_lines
 

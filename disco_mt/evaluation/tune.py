@@ -11,11 +11,11 @@ from typing import Literal
 
 from torch import Tensor
 
-from disco_mt.decoding.reading import Reading
-from disco_mt.decoding.rescoring import Candidates, Reader, Reads, read_candidates
-from disco_mt.decoding.strategies import DecodingOptions
-from disco_mt.decoding.translation import Hypothesis
-from disco_mt.engine.choice import Engine
+from disco_mt.decoding.candidate_score import Reading
+from disco_mt.decoding.options import DecodingOptions
+from disco_mt.decoding.reranking import Candidates, Reader, Reads, read_candidates
+from disco_mt.decoding.results import Hypothesis
+from disco_mt.engine.select import Engine
 from disco_mt.evaluation.quality import measure
 from disco_mt.translator import Translator
 

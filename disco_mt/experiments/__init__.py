@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
 
 if TYPE_CHECKING:
     from disco_mt.experiments.experiment import Experiment

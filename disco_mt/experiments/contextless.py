@@ -8,7 +8,7 @@ from disco_mt.experiments.experiment import Experiment, Options
 from disco_mt.experiments.report import Report
 from disco_mt.experiments.systems import Role
 from disco_mt.experiments.table import Table, number, signed
-from disco_mt.recipes.suite import Suite
+from disco_mt.suites.suite import Suite
 
 PAIRS = {  # data -> (original, contextless)
     "raw": (systems.AT_RAW, systems.CONTEXTLESS_RAW),

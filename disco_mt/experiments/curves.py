@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
 from disco_mt.experiments.decode import Lab
 from disco_mt.experiments.experiment import Experiment, Options
 from disco_mt.experiments.main import SUITES

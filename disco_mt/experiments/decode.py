@@ -19,17 +19,17 @@ from typing import Any, Literal
 
 import torch
 
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import sha256, write_text
+from disco_mt.core.progress import stage
 from disco_mt.data.dataset import Dataset, Split
-from disco_mt.decoding.strategies import DecodingOptions
-from disco_mt.errors import UserError
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.evaluation.quality import Quality, measure
 from disco_mt.evaluation.tune import Weight, best, tune, with_weight
 from disco_mt.experiments.judge import Judge
 from disco_mt.experiments.systems import BEAM, Role, system_for
-from disco_mt.files import sha256, write_text
-from disco_mt.progress import stage
-from disco_mt.recipes.suite import Suite
-from disco_mt.recipes.workspace import Workspace
+from disco_mt.suites.suite import Suite
+from disco_mt.suites.workspace import Workspace
 from disco_mt.text.lines import read_lines
 from disco_mt.translator import NOBODY, Translator
 

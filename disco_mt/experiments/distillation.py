@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.experiments import paper, systems
 from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
 from disco_mt.experiments.experiment import Experiment, Options
@@ -10,7 +10,7 @@ from disco_mt.experiments.judge import Judge, Texts
 from disco_mt.experiments.report import Report, Verdict
 from disco_mt.experiments.systems import Role, mask_predict
 from disco_mt.experiments.table import Table, number, signed
-from disco_mt.recipes.suite import Suite
+from disco_mt.suites.suite import Suite
 
 CMLM, DISCO, AT = (
     (systems.CMLM_RAW, systems.CMLM),

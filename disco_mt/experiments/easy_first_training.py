@@ -7,7 +7,7 @@ from disco_mt.experiments.decode import Decoding, Lab
 from disco_mt.experiments.experiment import Experiment, Options
 from disco_mt.experiments.judge import MARGIN, mean_difference
 from disco_mt.experiments.report import Report, Verdict
-from disco_mt.experiments.stepped import stepped_table
+from disco_mt.experiments.steps_table import stepped_table
 
 ROLES = {"Random Sampling": systems.DISCO, "Easy-First Training": systems.EASY_FIRST_TRAINED}
 

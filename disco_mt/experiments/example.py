@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from disco_mt.decoding.translation import Trace
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
+from disco_mt.decoding.results import Trace
 from disco_mt.evaluation.quality import repetition_rate
 from disco_mt.experiments import paper, systems
 from disco_mt.experiments.decode import Decoding, Hypotheses, Lab

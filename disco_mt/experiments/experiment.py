@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
+from disco_mt.core.settings import at_least
 from disco_mt.experiments.decode import Lab
 from disco_mt.experiments.report import Report
-from disco_mt.recipes.suite import Suite
-from disco_mt.settings import at_least
+from disco_mt.suites.suite import Suite
 
 Scale = Literal["desk", "paper"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.experiments import paper, systems
 from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
 from disco_mt.experiments.experiment import Experiment, Options
@@ -12,7 +12,7 @@ from disco_mt.experiments.judge import mean_difference
 from disco_mt.experiments.report import Report, Verdict
 from disco_mt.experiments.systems import Role, mask_predict
 from disco_mt.experiments.table import Table, duration, number
-from disco_mt.recipes.suite import Suite
+from disco_mt.suites.suite import Suite
 
 AT_BEAM, AT_DISTILLED = "AT, beam 5", "AT + distillation, beam 5"
 CMLM_4, CMLM_10 = "CMLM + Mask-Predict, T=4", "CMLM + Mask-Predict, T=10"

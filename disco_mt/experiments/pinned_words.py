@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from disco_mt.text.pins import contains, find, words_of
+from disco_mt.pins.parse import contains, find, words_of
 
 Words = tuple[str, ...]
 

@@ -15,8 +15,9 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from disco_mt.decoding.strategies import DecodingOptions
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
+from disco_mt.core.progress import stage
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.evaluation.quality import measure
 from disco_mt.experiments import systems
 from disco_mt.experiments.decode import Decoding, Lab
@@ -26,9 +27,8 @@ from disco_mt.experiments.pinned_words import Words, drawn_words, pasted, withou
 from disco_mt.experiments.report import Report, Verdict
 from disco_mt.experiments.systems import Role, mask_predict
 from disco_mt.experiments.table import Table, number
-from disco_mt.progress import stage
+from disco_mt.pins.parse import Pin, contains
 from disco_mt.text.languages import is_spaceless
-from disco_mt.text.pins import Pin, contains
 
 Matches = NDArray[np.int64]  # see word_matches
 

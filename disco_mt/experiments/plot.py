@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from disco_mt.errors import UserError
-from disco_mt.files import atomic_file
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import atomic_file
 
 COLOURS = ("#4f46e5", "#d9480f", "#228b22", "#9f4c7c", "#64748b", "#b58900")
 MARKERS = ("o", "s", "^", "D", "v", "P")

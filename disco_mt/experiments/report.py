@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from disco_mt.core.files import write_text
 from disco_mt.experiments.plot import Figure, draw
 from disco_mt.experiments.table import Table, markdown
-from disco_mt.files import write_text
 
 Answer = Literal["yes", "no", "undecided"]
 

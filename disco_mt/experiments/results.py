@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import write_text
 from disco_mt.evaluation.quality import Quality, References, measure
 from disco_mt.experiments.decode import Hypotheses, Lab
 from disco_mt.experiments.table import Table, number
-from disco_mt.files import write_text
 from disco_mt.text.lines import read_lines
 
 

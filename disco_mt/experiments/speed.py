@@ -12,7 +12,7 @@ from disco_mt.experiments.report import Report, Verdict
 from disco_mt.experiments.systems import Role, mask_predict
 from disco_mt.experiments.table import Table, number
 from disco_mt.experiments.timing import Timing, measure_times
-from disco_mt.recipes.suite import Suite
+from disco_mt.suites.suite import Suite
 
 PASSES = tuple(range(1, 11))
 BEAM, GREEDY, EASY = "AT, b=5", "AT, b=1", "DisCo + Easy-First, T=10"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from disco_mt.decoding.strategies import DecodingOptions
-from disco_mt.errors import UserError
-from disco_mt.objectives.build import OBJECTIVES
-from disco_mt.recipes.suite import DataKind, Suite, System
+from disco_mt.core.errors import UserError
+from disco_mt.decoding.options import DecodingOptions
+from disco_mt.suites.suite import DataKind, Suite, System
+from disco_mt.systems.objective import OBJECTIVES
 
 
 @dataclass(frozen=True)

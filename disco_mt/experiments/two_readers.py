@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from disco_mt.decoding.other_orders import THREE_ORDERS
-from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.experiments import systems
 from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
 from disco_mt.experiments.experiment import Experiment, Options
@@ -17,7 +16,8 @@ from disco_mt.experiments.judge import MARGIN, Judge, Texts
 from disco_mt.experiments.report import Report, Verdict
 from disco_mt.experiments.table import Table, number, signed
 from disco_mt.experiments.timing import Timing, measure_times
-from disco_mt.recipes.suite import Suite
+from disco_mt.suites.suite import Suite
+from disco_mt.systems.disco.orders import THREE_ORDERS
 
 PLAIN, RESCORED, READ = (
     "mixture: easy-first",

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from disco_mt.core.errors import UserError
 from disco_mt.data.dataset import Dataset
-from disco_mt.errors import UserError
 from disco_mt.experiments.decode import Lab
-from disco_mt.recipes.recipe import Recipe
-from disco_mt.recipes.stages import chosen, digest
-from disco_mt.recipes.train import train_recipe
+from disco_mt.suites.stages import digest, non_defaults
 from disco_mt.training.averaging import average
 from disco_mt.training.options import TrainingOptions
+from disco_mt.training.recipe import Recipe
 from disco_mt.training.rundir import is_run
+from disco_mt.training.train import train_recipe
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def train_variant(lab: Lab, variant: Variant) -> str:
         Dataset.open(variant.data).fingerprint,
         averaged(variant.recipe.training, lab.suite.average),
     )
-    inputs = {"recipe": chosen(variant.recipe), "data": data, "average": number}
+    inputs = {"recipe": non_defaults(variant.recipe), "data": data, "average": number}
     folder = lab.workspace.folder / "variants" / digest(inputs)
     run, model = folder / "run", folder / "model"
     if not model.exists():

@@ -16,12 +16,12 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor
 
-from disco_mt.errors import UserError
-from disco_mt.files import atomic_directory
-from disco_mt.models.build import build_model
-from disco_mt.models.config import ModelConfig, Stack
-from disco_mt.models.directory import load_tensors, save_model
-from disco_mt.special import NUM_SPECIAL, PAD, SPECIAL_TOKENS
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import atomic_directory
+from disco_mt.core.special_tokens import NUM_SPECIAL, PAD, SPECIAL_TOKENS
+from disco_mt.nn.config import ModelConfig, Stack
+from disco_mt.nn.directory import load_tensors, save_model
+from disco_mt.systems.build import build_model
 from disco_mt.text.lines import read_lines
 from disco_mt.text.pair import TextPair
 from disco_mt.text.tokenizer import Tokenizer
@@ -164,7 +164,7 @@ def _check_sizes(
 
 
 def _rename(tensors: dict[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
-    """Their names and packed projections -> ours. What is tied appears once (models/directory.py)."""
+    """Their names and packed projections -> ours. What is tied appears once (nn/directory.py)."""
     ours = {
         "encoder.words.weight": tensors["encoder.embed_tokens.weight"],
         "encoder.positions.weight": tensors["encoder.embed_positions.weight"][_FIRST_POSITION:],

@@ -27,12 +27,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from disco_mt.errors import UserError
-from disco_mt.files import atomic_directory
-from disco_mt.models.build import build_model
-from disco_mt.models.config import ModelConfig, Stack
-from disco_mt.models.directory import load_tensors, save_model
-from disco_mt.special import BOS, EOS, MASK, NUM_SPECIAL, PAD, UNK
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import atomic_directory
+from disco_mt.core.special_tokens import BOS, EOS, MASK, NUM_SPECIAL, PAD, UNK
+from disco_mt.nn.config import ModelConfig, Stack
+from disco_mt.nn.directory import load_tensors, save_model
+from disco_mt.systems.build import build_model
 from disco_mt.text.pair import TextPair
 from disco_mt.text.sentencepiece import SentencePieceModel
 from disco_mt.text.tokenizer import Tokenizer

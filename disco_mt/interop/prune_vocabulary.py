@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from safetensors import safe_open
 
-from disco_mt.errors import UserError
-from disco_mt.files import atomic_directory
-from disco_mt.models.base import TranslationModel
-from disco_mt.models.build import build_model
-from disco_mt.models.config import ModelConfig
-from disco_mt.models.directory import (
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import atomic_directory
+from disco_mt.core.special_tokens import NUM_SPECIAL, UNK
+from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.config import ModelConfig
+from disco_mt.nn.directory import (
     CARD,
     WEIGHTS,
     Directory,
@@ -30,8 +30,8 @@ from disco_mt.models.directory import (
     read_config,
     save_model,
 )
-from disco_mt.models.directory import weights as weights_of
-from disco_mt.special import NUM_SPECIAL, UNK
+from disco_mt.nn.directory import weights as weights_of
+from disco_mt.systems.build import build_model
 from disco_mt.text.lines import read_lines
 from disco_mt.text.pair import TextPair
 from disco_mt.text.sentencepiece import SPACE, UNREACHABLE, restricted

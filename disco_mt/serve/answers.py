@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from disco_mt.decoding.translation import Pass, Trace, Translation
+from disco_mt.decoding.results import Pass, Trace, Translation
 from disco_mt.serve.models import ServedModel
 from disco_mt.serve.service import Order
 from disco_mt.text.tokenizer import Tokenizer

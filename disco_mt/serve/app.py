@@ -12,11 +12,11 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
 from disco_mt.serve.docs_page import docs_routes
-from disco_mt.serve.guard import Guard
+from disco_mt.serve.http_errors import Refusal
 from disco_mt.serve.libretranslate import libretranslate_routes
-from disco_mt.serve.refusal import Refusal
+from disco_mt.serve.middleware import Guard
 from disco_mt.serve.service import Service
 from disco_mt.serve.static import page_routes
 from disco_mt.serve.status import status_routes

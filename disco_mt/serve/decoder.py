@@ -9,11 +9,11 @@ from typing import Protocol
 
 from torch import Tensor
 
-from disco_mt.decoding.strategies import DecodingOptions
-from disco_mt.decoding.translation import OnPass, Translation
-from disco_mt.models.base import BestWords, TranslationModel
+from disco_mt.decoding.options import DecodingOptions
+from disco_mt.decoding.results import OnPass, Translation
+from disco_mt.nn.base import BestWords, TranslationModel
+from disco_mt.pins.parse import Pin
 from disco_mt.serve.invariant import batch_invariant
-from disco_mt.text.pins import Pin
 from disco_mt.translator import Translator
 
 

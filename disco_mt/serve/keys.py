@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
 
 VARIABLE = "DISCO_API_KEYS"
 

@@ -13,13 +13,13 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.serve.answers import texts_of
 from disco_mt.serve.detect import detect
+from disco_mt.serve.http_errors import Refusal
 from disco_mt.serve.limits import MOST_TEXTS
 from disco_mt.serve.markup import Markup
 from disco_mt.serve.models import Models, ServedModel
-from disco_mt.serve.refusal import Refusal
 from disco_mt.serve.schemas import ErrorAnswer, Name, Text
 from disco_mt.serve.service import Order, Service, fulfil
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from disco_mt.settings import at_least
+from disco_mt.core.settings import at_least
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from disco_mt.decoding.strategies import STRATEGIES, DecodingOptions, check_pinnable, strategy_for
-from disco_mt.decoding.translation import OnPass, Translation
-from disco_mt.errors import UserError
-from disco_mt.models.directory import read_config
+from disco_mt.core.errors import UserError
+from disco_mt.decoding.options import STRATEGIES, DecodingOptions, check_pinnable, strategy_for
+from disco_mt.decoding.results import OnPass, Translation
+from disco_mt.nn.directory import read_config
+from disco_mt.nn.find import find_model
 from disco_mt.serve.decoder import Batch, Decoder, LocalDecoder
 from disco_mt.serve.process import Loading, ProcessDecoder
 from disco_mt.text.languages import is_spaceless
 from disco_mt.text.pair import TextPair
 from disco_mt.text.sentences import split_sentences
-from disco_mt.translator import Translator, find_model
+from disco_mt.translator import Translator
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from disco_mt.decoding.translation import OnPass, Pass, Translation
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
+from disco_mt.decoding.results import OnPass, Pass, Translation
 from disco_mt.serve.decoder import Batch, LocalDecoder
-from disco_mt.serve.memory import Holes
-from disco_mt.serve.refusal import describe
+from disco_mt.serve.http_errors import describe
+from disco_mt.serve.trim_memory import MemoryTrimmer
 
 STOP = "stop"  # nobody waits for the sentence any longer
 
@@ -149,12 +149,12 @@ def _child(pipe: Connection, loading: Loading) -> None:
         signal.signal(number, signal.SIG_IGN)  # sent to the whole group; the parent decides when to end
     try:
         decoder = _load(pipe, loading)
-        holes = Holes()
+        trimmer = MemoryTrimmer()
         while decoder is not None:
             task = pipe.recv()
             if isinstance(task, Task):
                 pipe.send(_outcome(pipe, decoder, task))
-                holes.give_back()
+                trimmer.trim()
     except (EOFError, OSError):
         return
 

@@ -13,7 +13,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
 from disco_mt.serve.limits import Limits
 from disco_mt.serve.worker import Worker
 

@@ -9,18 +9,18 @@ from typing import Any
 
 from starlette.requests import Request
 
-from disco_mt.decoding.strategies import DecodingOptions
-from disco_mt.decoding.translation import Pass, Translation
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
+from disco_mt.decoding.options import DecodingOptions
+from disco_mt.decoding.results import Pass, Translation
+from disco_mt.pins.parse import Pin
 from disco_mt.serve.decoder import Sentence
-from disco_mt.serve.guard import Access, Gone
+from disco_mt.serve.http_errors import Refusal, too_late
 from disco_mt.serve.keys import Keys
 from disco_mt.serve.limits import Limits
 from disco_mt.serve.metrics import Metrics
+from disco_mt.serve.middleware import Access, Gone
 from disco_mt.serve.models import Models, ServedModel
-from disco_mt.serve.refusal import Refusal, too_late
 from disco_mt.serve.worker import Job, Worker
-from disco_mt.text.pins import Pin
 
 LIMITS, NO_KEYS, OWN_PAGE = Limits(), Keys(), Access()
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from fastapi.responses import StreamingResponse
 
-from disco_mt.decoding.translation import Pass
+from disco_mt.decoding.results import Pass
 from disco_mt.serve.answers import pass_answer, whole_answer
-from disco_mt.serve.refusal import Refusal, failed, gone, too_late
+from disco_mt.serve.http_errors import Refusal, failed, gone, too_late
 from disco_mt.serve.service import Order, Service
 from disco_mt.serve.worker import Job
 

@@ -9,10 +9,11 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.decoding.options import DecodingOptions
+from disco_mt.pins.parse import Pin
 from disco_mt.serve.answers import whole_answer
+from disco_mt.serve.http_errors import Refusal
 from disco_mt.serve.models import ServedModel
-from disco_mt.serve.refusal import Refusal
 from disco_mt.serve.schemas import (
     ErrorAnswer,
     ModelAnswer,
@@ -22,7 +23,6 @@ from disco_mt.serve.schemas import (
 )
 from disco_mt.serve.service import Order, Service, fulfil
 from disco_mt.serve.stream import stream
-from disco_mt.text.pins import Pin
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorAnswer, "description": description}

@@ -16,15 +16,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from disco_mt.decoding.strategies import DecodingOptions
-from disco_mt.decoding.translation import OnPass, Pass, Translation
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
+from disco_mt.decoding.options import DecodingOptions
+from disco_mt.decoding.results import OnPass, Pass, Translation
 from disco_mt.serve.decoder import Batch, Sentence
+from disco_mt.serve.http_errors import Refusal, busy, describe, draining, failed
 from disco_mt.serve.limits import Limits
 from disco_mt.serve.metrics import Metrics
 from disco_mt.serve.models import ServedModel
 from disco_mt.serve.process import ModelFailed
-from disco_mt.serve.refusal import Refusal, busy, describe, draining, failed
 
 log = logging.getLogger("disco.serve")
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
 
 BYTE_ORDER_MARK = "\ufeff"
 _SURROGATES = re.compile("[\ud800-\udfff]")

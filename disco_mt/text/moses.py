@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
 
 if TYPE_CHECKING:
     from sacremoses import MosesDetokenizer, MosesTokenizer

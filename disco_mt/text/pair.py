@@ -8,8 +8,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from disco_mt.errors import UserError
-from disco_mt.files import sha256
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import sha256
 from disco_mt.text.languages import is_chinese
 from disco_mt.text.moses import Processing, Split, split_words
 from disco_mt.text.tokenizer import Tokenizer, learn

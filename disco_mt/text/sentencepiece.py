@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from disco_mt.errors import UserError
-from disco_mt.special import SPECIAL_TOKENS, UNK
+from disco_mt.core.errors import UserError
+from disco_mt.core.special_tokens import SPECIAL_TOKENS, UNK
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from disco_mt.errors import UserError
-from disco_mt.files import write_text
-from disco_mt.special import NUM_SPECIAL, SPECIAL_TOKENS, UNK
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import write_text
+from disco_mt.core.special_tokens import NUM_SPECIAL, SPECIAL_TOKENS, UNK
 from disco_mt.text.lines import well_formed
 from disco_mt.text.moses import Processing, from_words, to_words
 from disco_mt.text.sentencepiece import exact_backend, surface

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from disco_mt.errors import UserError
-from disco_mt.files import atomic_directory
-from disco_mt.models.base import TranslationModel
-from disco_mt.models.config import ModelConfig
-from disco_mt.objectives.build import ObjectiveOptions
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import atomic_directory
+from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.config import ModelConfig
+from disco_mt.systems.objective import ObjectiveOptions
 from disco_mt.training import checkpoints, rundir
 from disco_mt.training.best import remove_others
 from disco_mt.training.dev import best
@@ -81,7 +81,7 @@ def share(processes: Processes, model: TranslationModel, optimizer: torch.optim.
     if processes.world == 1:
         return
     mine = checkpoints.optimizer_tensors(model, optimizer)
-    kinds = processes.from_first({name: (tensor.shape, tensor.dtype) for name, tensor in mine.items()})
+    kinds = processes.broadcast({name: (tensor.shape, tensor.dtype) for name, tensor in mine.items()})
     tensors = {
         name: mine[name].cpu() if processes.first else torch.empty(shape, dtype=kind)
         for name, (shape, kind) in kinds.items()

@@ -8,10 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from disco_mt.core.files import atomic_directory
 from disco_mt.data.dataset import Dataset
-from disco_mt.files import atomic_directory
-from disco_mt.models.base import TranslationModel
-from disco_mt.models.directory import save_model
+from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.directory import save_model
 from disco_mt.training.checkpoints import step_directories, step_name, sync, writing
 from disco_mt.training.dev import Scored
 

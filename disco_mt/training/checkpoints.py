@@ -25,10 +25,10 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from disco_mt.errors import UserError
-from disco_mt.files import atomic_directory, sha256
-from disco_mt.models.base import TranslationModel
-from disco_mt.models.directory import WEIGHTS, load_tensors, weights
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import atomic_directory, sha256
+from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.directory import WEIGHTS, load_tensors, weights
 from disco_mt.training.state import State
 
 FORMAT_VERSION = 1

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from disco_mt.errors import UserError
-from disco_mt.models.base import TranslationModel
+from disco_mt.core.errors import UserError
+from disco_mt.nn.base import TranslationModel
 
 BACKEND: str | Callable[..., Any] = "inductor"  # torch's own
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from disco_mt.models.base import TranslationModel
+from disco_mt.nn.base import TranslationModel
 
 
 @dataclass(frozen=True)

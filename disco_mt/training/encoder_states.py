@@ -21,13 +21,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import write_text
+from disco_mt.core.progress import stage
 from disco_mt.data.batches import Indices, collate
 from disco_mt.data.dataset import Split
-from disco_mt.errors import UserError
-from disco_mt.files import write_text
-from disco_mt.models.base import TranslationModel
-from disco_mt.models.directory import weights
-from disco_mt.progress import stage
+from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.directory import weights
 from disco_mt.training.precision import reduced
 
 _SENTENCES = 4096  # that are encoded between two notes of how many are done

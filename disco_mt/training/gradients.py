@@ -25,12 +25,12 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import get_total_norm
 
-from disco_mt.batch import Batch
+from disco_mt.core.batch import Batch
+from disco_mt.core.counter_rng import mix
 from disco_mt.data.batches import Indices, collate
 from disco_mt.data.dataset import Split
-from disco_mt.keyed import mix
-from disco_mt.models.base import TranslationModel
-from disco_mt.objectives.losses import Losses, Objective
+from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.losses import Losses, Objective
 from disco_mt.training.encoder_states import EncoderStates
 from disco_mt.training.precision import reduced, scaler
 from disco_mt.training.processes import ALONE, Processes
@@ -63,7 +63,7 @@ class _Step(nn.Module):
             return self.objective(self.model, batch.to(self.device), key)
 
 
-class Learner:
+class GradientAccumulator:
     """Makes the gradients of an update, together with the other processes."""
 
     def __init__(

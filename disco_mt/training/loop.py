@@ -11,16 +11,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from disco_mt.core.errors import UserError
 from disco_mt.data.dataset import Dataset, Split
-from disco_mt.errors import UserError
-from disco_mt.models.base import TranslationModel
-from disco_mt.objectives.losses import Objective
+from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.losses import Objective
 from disco_mt.training import rundir
 from disco_mt.training.begin import Beginning, resume_run, share, start_run
 from disco_mt.training.compiled import compile_layers
 from disco_mt.training.dev import Scorer
 from disco_mt.training.encoder_states import EncoderStates, check_frozen_encoder, keep_encoder_states
-from disco_mt.training.gradients import Learner
+from disco_mt.training.gradients import GradientAccumulator
 from disco_mt.training.interrupt import interruption
 from disco_mt.training.memory import keep_freed_memory
 from disco_mt.training.optimizer import build_optimizer
@@ -69,14 +69,14 @@ def train(
         return start_run(run, lock, model, optimizer, settings, recipe, processes.world)
 
     with rundir.Lock() as lock:
-        beginning = processes.on_first(lambda: begin(lock))
+        beginning = processes.on_rank_zero(lambda: begin(lock))
         share(processes, model, optimizer)
         state, split = beginning.state, dataset.splits["train"]
         tokens = options.batch_tokens, options.max_tokens
         plan = Plan(split, *tokens, options.seed, processes.world, processes.rank)
-        learner = Learner(model, objective, options.precision, processes, options.compile)
+        learner = GradientAccumulator(model, objective, options.precision, processes, options.compile)
         if options.encoder_states:  # only now do all processes have the weights of the first
-            processes.on_first(lambda: len(_states(model, dataset, options, quiet).starts))
+            processes.on_rank_zero(lambda: len(_states(model, dataset, options, quiet).starts))
             learner.states = _states(model, dataset, options, quiet)
         amount = sizes(plan, state.position.epoch)
         total = min(options.max_steps, options.max_epochs * amount.updates or options.max_steps)

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
-from disco_mt.errors import UserError
-from disco_mt.models.base import TranslationModel
+from disco_mt.core.errors import UserError
+from disco_mt.nn.base import TranslationModel
 from disco_mt.training.muon import Muon
 from disco_mt.training.options import TrainingOptions
 

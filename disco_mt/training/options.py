@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from disco_mt.errors import UserError
-from disco_mt.settings import at_least, one_of
+from disco_mt.core.errors import UserError
+from disco_mt.core.settings import at_least, one_of
 
 # What may differ when a run goes on: when to stop, what to keep, and whether layers are compiled or encoder
 # states kept, which changes a weight no more than another number of threads does.

@@ -1,8 +1,8 @@
 """Mixed precision: matrix products in bfloat16 or float16, the weights themselves in float32.
 
 On CPUs bfloat16 products are MKL's (mkl.py); everywhere else
-autocast casts at each product and leaves sums, LayerNorm (models/layers.py), softmax (inside attention, whose
-kernels accumulate in float32) and the loss (objectives/cross_entropy.py) in float32. float16 has a narrow
+autocast casts at each product and leaves sums, LayerNorm (nn/layers.py), softmax (inside attention, whose
+kernels accumulate in float32) and the loss (nn/cross_entropy.py) in float32. float16 has a narrow
 range: its losses are scaled up before the backward pass and the gradients down after it, by a factor that
 follows what overflows.
 """
@@ -13,9 +13,9 @@ from contextlib import AbstractContextManager
 
 import torch
 
-from disco_mt import mkl
-from disco_mt.errors import UserError
-from disco_mt.machine import avoid_broken_amx
+from disco_mt.core import mkl
+from disco_mt.core.errors import UserError
+from disco_mt.core.machine import avoid_broken_amx
 
 HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 # Losses are sums over words here, not means: their gradients are larger, and so the first factor smaller

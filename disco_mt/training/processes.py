@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
 
 _PATIENCE = timedelta(days=1)  # torchrun notices a process that died; this need not
 _ENVIRONMENT = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # what a launcher such as torchrun sets
@@ -45,11 +45,11 @@ class Processes:
         """The sums over all processes, the same in each, added up in float64."""
         return self._reduced(numbers, dist.ReduceOp.SUM)
 
-    def highest(self, number: int) -> int:
+    def all_reduce_max(self, number: int) -> int:
         """The highest of the processes' numbers."""
         return int(self._reduced([number], dist.ReduceOp.MAX)[0])
 
-    def from_first(self, value: T) -> T:
+    def broadcast(self, value: T) -> T:
         """What the first process has; the others wait for it."""
         if self.control is None:
             return value
@@ -62,7 +62,7 @@ class Processes:
         if self.control is not None:
             dist.broadcast(tensor, src=0, group=self.control)
 
-    def on_first(self, work: Callable[[], T]) -> T:
+    def on_rank_zero(self, work: Callable[[], T]) -> T:
         """Work that the first process alone may do; its result, or its refusal, is that of all.
 
         The first process says what is wrong; the others leave with the same exit code and no word.
@@ -70,16 +70,16 @@ class Processes:
         if self.control is None:
             return work()
         if not self.first:
-            result, refused = self.from_first((None, True))
+            result, refused = self.broadcast((None, True))
             if refused:
                 raise SystemExit(2)
             return result  # type: ignore[return-value]
         try:
             result = work()
         except UserError:
-            self.from_first((None, True))
+            self.broadcast((None, True))
             raise
-        self.from_first((result, False))
+        self.broadcast((result, False))
         return result
 
     def _reduced(self, numbers: Sequence[float], operation: dist.ReduceOp.RedOpType) -> list[float]:
@@ -95,7 +95,7 @@ ALONE = Processes()
 
 
 @contextmanager
-def together(device: str) -> Iterator[Processes]:
+def init_distributed(device: str) -> Iterator[Processes]:
     """Meet the other processes, if a launcher started this one among several."""
     world = _world()
     if world == 1:

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from disco_mt.errors import UserError
-from disco_mt.files import write_text
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import write_text
 from disco_mt.training.best import BEST
 from disco_mt.training.checkpoints import CHECKPOINTS, remove_unfinished, writing
 from disco_mt.version import __version__

@@ -15,13 +15,13 @@ from typing import Any
 
 import torch
 
+from disco_mt.core.errors import UserError
 from disco_mt.data.dataset import Dataset
-from disco_mt.errors import UserError
-from disco_mt.models.base import TranslationModel
+from disco_mt.nn.base import TranslationModel
 from disco_mt.training import checkpoints, rundir
 from disco_mt.training.best import remove_others, save_best
 from disco_mt.training.dev import Scored, Scorer, best, without_improvement
-from disco_mt.training.gradients import Learner, Sums, normalise
+from disco_mt.training.gradients import GradientAccumulator, Sums, normalise
 from disco_mt.training.interrupt import Interruption
 from disco_mt.training.options import TrainingOptions
 from disco_mt.training.processes import Processes
@@ -50,7 +50,7 @@ class Session:
     run: Path
     model: TranslationModel
     dataset: Dataset
-    learner: Learner
+    learner: GradientAccumulator
     score: Scorer
     options: TrainingOptions
     recipe: dict[str, Any]
@@ -104,7 +104,7 @@ class Session:
 
     def _interrupted(self, interrupted: Interruption) -> str:
         """A signal may reach one process an update earlier than another: all stop as soon as one has it."""
-        number = self.processes.highest(interrupted.signal or 0)
+        number = self.processes.all_reduce_max(interrupted.signal or 0)
         interrupted.signal = interrupted.signal or number or None
         return "interrupted" if number else ""
 
@@ -173,7 +173,7 @@ class Session:
         """Dev BLEU; a model among the best is written, then the checkpoint that knows it, then others go."""
         state = self.state
         with evaluating(self.model):
-            score = self.processes.on_first(lambda: self.score(self.model))
+            score = self.processes.on_rank_zero(lambda: self.score(self.model))
         scored = Scored(state.step, state.position.epoch_of_last, score)
         state.history.append(scored)
         figures = {"bleu": score.bleu, "steps": score.steps, "score_seconds": round(score.seconds, 3)}
@@ -182,9 +182,9 @@ class Session:
         keep = best(state.history, self.options.keep_best)
         if scored in keep:
             best_model = self.model, self.dataset, scored, self.recipe
-            self.processes.on_first(lambda: save_best(self.run, *best_model))
+            self.processes.on_rank_zero(lambda: save_best(self.run, *best_model))
         self._save(again=True)
-        self.processes.on_first(lambda: remove_others(self.run, keep))
+        self.processes.on_rank_zero(lambda: remove_others(self.run, keep))
 
     def _save(self, again: bool = False) -> None:
         state = self.state
@@ -192,7 +192,7 @@ class Session:
         state.scaler = self.learner.scaler.state_dict()
         if again or self.saved != state.step:
             checkpoint = self.model, self.optimizer, state, self.settings, self.plan.world
-            self.processes.on_first(lambda: checkpoints.save(self.run, *checkpoint))
+            self.processes.on_rank_zero(lambda: checkpoints.save(self.run, *checkpoint))
             self.saved = state.step
 
     def _figures(self) -> Figures:
@@ -220,7 +220,7 @@ class Session:
     def _log(self, kind: str, entry: dict[str, Any]) -> None:
         seconds = round(time.perf_counter() - self.started, 3)
         line = {"kind": kind, "step": self.state.step, **entry, "seconds": seconds}
-        self.processes.on_first(lambda: rundir.log(self.run, line))
+        self.processes.on_rank_zero(lambda: rundir.log(self.run, line))
 
 
 @contextmanager

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from disco_mt.decoding.translation import CandidatePass, Trace
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
+from disco_mt.decoding.results import CandidatePass, Trace
 
 BROKEN = "\ufffd"  # how a part of a character reads
 

@@ -8,7 +8,7 @@ from disco_mt.bench.sentences import Outcome, Sentence
 from disco_mt.bench.structures import fixed_structures
 from disco_mt.bench.system import Precision, System, Weights
 from disco_mt.bench.worker import Memory
-from disco_mt.models.config import Kind, ModelConfig, Stack
+from disco_mt.nn.config import Kind, ModelConfig, Stack
 
 CALM = Load(0.0, 0.01, 0.02, 2)
 

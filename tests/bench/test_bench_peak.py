@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from disco_mt.bench.peak import _in_onnx_runtime
-from disco_mt.machine import exact_int8_levels
+from disco_mt.core.machine import exact_int8_levels
 
 
 def test_onnx_runtime_multiplies_what_it_is_given() -> None:

@@ -8,8 +8,8 @@ from runs import system
 from disco_mt.bench.inputs import random_inputs
 from disco_mt.bench.system import Weights, systems_of, with_pruned
 from disco_mt.cli.bench import BenchCommand
+from disco_mt.core.errors import UserError
 from disco_mt.engine.pruning import EXACT, Pruning
-from disco_mt.errors import UserError
 
 BOTH = Pruning(drop_behind=0.2, drop_after=1, shortlist="lists.safetensors")
 

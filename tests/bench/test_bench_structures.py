@@ -14,7 +14,7 @@ from disco_mt.bench.structures import (
     shipped_structures,
     write_structures,
 )
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
 
 
 def test_the_fixed_structure_has_the_shares_of_the_rows() -> None:

@@ -11,11 +11,11 @@ from disco_mt.bench.runners import force_lengths
 from disco_mt.bench.sentences import Outcome
 from disco_mt.bench.work import gflop
 from disco_mt.decoding.length_beam import length_candidates
-from disco_mt.engine.schedule import Structure
-from disco_mt.models.autoregressive import Autoregressive
-from disco_mt.models.build import build_model
-from disco_mt.models.config import ModelConfig, Stack
-from disco_mt.models.disco import DisCo
+from disco_mt.engine.skipping import Structure
+from disco_mt.nn.config import ModelConfig, Stack
+from disco_mt.systems.autoregressive.model import Autoregressive
+from disco_mt.systems.build import build_model
+from disco_mt.systems.disco.model import DisCo
 from tiny import MARIAN, POOLED, PRIOR
 
 SOURCE, WORDS = 9, 7

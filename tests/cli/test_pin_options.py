@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from disco_command import Disco
-from disco_mt.text.pins import contains
+from disco_mt.pins.parse import contains
 from small_model import Small
 
 TEXT = "The old house sees the child."

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from disco_command import Disco
-from disco_mt.models.directory import load_weights, read_config
-from disco_mt.models.disco import DisCo
-from disco_mt.recipes.recipe import Recipe, load_recipe
+from disco_mt.nn.directory import load_weights, read_config
+from disco_mt.systems.disco.model import DisCo
+from disco_mt.training.recipe import Recipe, load_recipe
 from small_model import Small
 from tiny import tiny_config
 

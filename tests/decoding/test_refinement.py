@@ -10,14 +10,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disco_mt.decoding.easy_first import easy_first
+from disco_mt.core.special_tokens import EOS, MASK, NUM_SPECIAL
 from disco_mt.decoding.length_beam import best_lengths
 from disco_mt.decoding.mask_predict import mask_predict
-from disco_mt.decoding.other_orders import by_rule
-from disco_mt.decoding.translation import Hypothesis
-from disco_mt.models.base import TranslationModel
-from disco_mt.models.build import build_model
-from disco_mt.special import EOS, MASK, NUM_SPECIAL
+from disco_mt.decoding.results import Hypothesis
+from disco_mt.nn.base import TranslationModel
+from disco_mt.systems.build import build_model
+from disco_mt.systems.disco.easy_first import easy_first
+from disco_mt.systems.disco.orders import by_rule
 from tiny import lively, padded, random_options, random_sources, tiny_config
 
 Decoder = Callable[..., list[Hypothesis[int]]]

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from disco_mt.decoding.beam_search import beam_search
-from disco_mt.decoding.translation import Hypothesis
-from disco_mt.errors import UserError
-from disco_mt.models.autoregressive import Autoregressive
-from disco_mt.models.base import TranslationModel
-from disco_mt.models.build import build_model
-from disco_mt.models.config import Stack
-from disco_mt.special import NUM_SPECIAL, PAD, SPECIAL_TOKENS
+from disco_mt.core.errors import UserError
+from disco_mt.core.special_tokens import NUM_SPECIAL, PAD, SPECIAL_TOKENS
+from disco_mt.decoding.results import Hypothesis
+from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.config import Stack
+from disco_mt.systems.autoregressive.decoding import beam_search
+from disco_mt.systems.autoregressive.model import Autoregressive
+from disco_mt.systems.build import build_model
 from tiny import VOCABULARY, padded, random_sources, tiny_config
 
 pytest.importorskip("ctranslate2", reason="the extra 'bench' is not installed")

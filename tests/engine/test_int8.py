@@ -7,14 +7,14 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from disco_mt.engine import choice
-from disco_mt.engine.choice import Incremental, check_int8
+from disco_mt.core.errors import UserError
+from disco_mt.engine import select
 from disco_mt.engine.native import kernels
 from disco_mt.engine.native_runtime import NativeRuntime
 from disco_mt.engine.runtime import Runtime
+from disco_mt.engine.select import Incremental, check_int8
 from disco_mt.engine.torch_runtime import TorchRuntime
-from disco_mt.errors import UserError
-from disco_mt.models.config import ModelConfig, Stack
+from disco_mt.nn.config import ModelConfig, Stack
 from golden_model import FOLDERS, Golden
 from small_disco import decoded, model_of
 from tiny import random_sources
@@ -94,8 +94,8 @@ def test_the_smallest_numbers_stay_what_they_are(make: Make) -> None:
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "find_spec", lambda name: None)
-    monkeypatch.setattr(choice.native, "kernels", lambda: None)
+    monkeypatch.setattr(select, "find_spec", lambda name: None)
+    monkeypatch.setattr(select.native, "kernels", lambda: None)
     with pytest.raises(UserError, match=r"int8 needs onnx and onnxruntime.*disco-mt\[onnx\].*there is: fp32"):
         check_int8(ModelConfig())
 
@@ -103,7 +103,7 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_int8_is_an_engine_like_the_other(make: Make, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if make is not NativeRuntime:
-        monkeypatch.setattr(choice.native, "kernels", lambda: None)
+        monkeypatch.setattr(select.native, "kernels", lambda: None)
     engine = Incremental(model_of(1, {}), "int8", threads)
     assert (engine.name, engine.precision, engine.threads) == ("incremental", "int8", threads)
     assert torch.get_num_threads() == 1  # rows are shared out, torch has no threads of its own

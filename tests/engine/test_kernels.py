@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from disco_mt.core.special_tokens import EOS, NUM_SPECIAL, PAD
 from disco_mt.engine import native, torch_runtime
 from disco_mt.engine.native import CSeen, CShape, kernels, pointer, rounded
 from disco_mt.engine.native_runtime import NativeRuntime
 from disco_mt.engine.packed import Linear
 from disco_mt.engine.runtime import Rows
 from disco_mt.engine.torch_runtime import TorchRuntime
-from disco_mt.models.config import Stack
-from disco_mt.special import EOS, NUM_SPECIAL, PAD
+from disco_mt.nn.config import Stack
 from small_disco import model_of
 
 needs_kernels = pytest.mark.skipif(kernels() is None, reason="no AMX, or the kernels were not compiled")

@@ -12,28 +12,28 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from disco_mt import context
-from disco_mt.decoding.autoregressive_reading import read_autoregressively
-from disco_mt.decoding.beam_search import beam_search
-from disco_mt.decoding.easy_first import easy_first
-from disco_mt.decoding.other_orders import by_rule
-from disco_mt.decoding.pins import Neighbours, Pinned, TokenPin
-from disco_mt.decoding.rescoring import read_candidates, reading_ways
-from disco_mt.decoding.translation import Hypothesis
-from disco_mt.engine import choice
-from disco_mt.engine.easy_first import ORDERS, IncrementalEngine
+from disco_mt.core.errors import UserError
+from disco_mt.core.special_tokens import BOS, EOS, MASK, NUM_SPECIAL, SPECIAL_TOKENS
+from disco_mt.decoding.reranking import read_candidates, reading_ways
+from disco_mt.decoding.results import Hypothesis
+from disco_mt.engine import select
+from disco_mt.engine.incremental import ORDERS, IncrementalEngine
 from disco_mt.engine.native_runtime import NativeRuntime, not_in_kernels
 from disco_mt.engine.pruning import Pruning
 from disco_mt.engine.runtime import Rows, Runtime
 from disco_mt.engine.shortlist import Shortlist
 from disco_mt.engine.torch_runtime import TorchRuntime
-from disco_mt.errors import UserError
-from disco_mt.models.autoregressive import Autoregressive
-from disco_mt.models.base import TranslationModel
-from disco_mt.models.build import build_model
-from disco_mt.models.config import ModelConfig, Stack
-from disco_mt.models.directory import load_weights, read_config, save_model
-from disco_mt.models.disco import DisCo
-from disco_mt.special import BOS, EOS, MASK, NUM_SPECIAL, SPECIAL_TOKENS
+from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.config import ModelConfig, Stack
+from disco_mt.nn.directory import load_weights, read_config, save_model
+from disco_mt.pins.pinned import Neighbours, Pinned, TokenPin
+from disco_mt.systems.autoregressive.decoding import beam_search
+from disco_mt.systems.autoregressive.model import Autoregressive
+from disco_mt.systems.build import build_model
+from disco_mt.systems.disco.autoregressive import read_autoregressively
+from disco_mt.systems.disco.easy_first import easy_first
+from disco_mt.systems.disco.model import DisCo
+from disco_mt.systems.disco.orders import by_rule
 from disco_mt.text.pair import TextPair
 from disco_mt.translator import Translator
 from small_disco import decoded
@@ -281,17 +281,17 @@ def test_the_kernels_run_models_of_default_options() -> None:
 
 @every_option
 def test_onnx_runtime_steps_in_where_there_are_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice.native, "kernels", object)
-    assert choice.arithmetic("int8") == "kernels"
-    assert choice.arithmetic("int8", single(name).config) == "onnxruntime"
-    monkeypatch.setattr(choice, "find_spec", lambda name: None)
-    choice.check_int8(ModelConfig())
+    monkeypatch.setattr(select.native, "kernels", object)
+    assert select.arithmetic("int8") == "kernels"
+    assert select.arithmetic("int8", single(name).config) == "onnxruntime"
+    monkeypatch.setattr(select, "find_spec", lambda name: None)
+    select.check_int8(ModelConfig())
     with pytest.raises(UserError, match="int8 needs onnx and onnxruntime"):
-        choice.check_int8(single(name).config)
+        select.check_int8(single(name).config)
     monkeypatch.undo()
-    monkeypatch.setattr(choice.native, "kernels", object)
+    monkeypatch.setattr(select.native, "kernels", object)
     onnx_runtime(single(name), "int8")
-    engine = choice.Incremental(single(name), "int8", threads=2)
+    engine = select.Incremental(single(name), "int8", threads=2)
     assert decoded(engine.engine.runtime, SOURCES, 1) == decoded(
         onnx_runtime(single(name), "int8", 2), SOURCES, 1
     )

@@ -16,13 +16,13 @@ import onnxruntime
 
 from disco_mt import context
 from disco_mt.cli import main
+from disco_mt.core.errors import UserError
 from disco_mt.decoding.length_beam import length_candidates, predict
 from disco_mt.engine import onnx_export
 from disco_mt.engine.onnx_export import decoder_graph
 from disco_mt.engine.onnx_graph import Graph
 from disco_mt.engine.packed import pack
-from disco_mt.errors import UserError
-from disco_mt.models.build import build_model
+from disco_mt.systems.build import build_model
 from disco_mt.translator import Translator
 from small_model import Small, make_small, sentences
 from tiny import lively, padded, random_sources, tiny_config

@@ -8,12 +8,12 @@ import torch
 pytest.importorskip("onnx", reason="the extra 'onnx' is not installed")
 pytest.importorskip("onnxruntime", reason="the extra 'onnx' is not installed")
 
+from disco_mt.core.machine import exact_int8_levels
+from disco_mt.core.special_tokens import NUM_SPECIAL
 from disco_mt.engine.best_words import Blocks
 from disco_mt.engine.onnx_runtime import OnnxRuntime
-from disco_mt.engine.rounding import LEVELS
+from disco_mt.engine.quantization import LEVELS
 from disco_mt.engine.torch_runtime import TorchRuntime
-from disco_mt.machine import exact_int8_levels
-from disco_mt.special import NUM_SPECIAL
 from small_disco import decoded, model_of
 from tiny import random_sources
 

@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from disco_mt.cli import main
-from disco_mt.decoding.translation import Hypothesis
-from disco_mt.engine.easy_first import IncrementalEngine
+from disco_mt.core.errors import UserError
+from disco_mt.core.special_tokens import NUM_SPECIAL
+from disco_mt.decoding.results import Hypothesis
+from disco_mt.engine.incremental import IncrementalEngine
 from disco_mt.engine.pruning import Pruning
 from disco_mt.engine.shortlist import Shortlist
 from disco_mt.engine.torch_runtime import TorchRuntime
-from disco_mt.errors import UserError
-from disco_mt.models.build import build_model
-from disco_mt.models.disco import DisCo
-from disco_mt.special import NUM_SPECIAL
+from disco_mt.systems.build import build_model
+from disco_mt.systems.disco.model import DisCo
 from disco_mt.translator import Translator
 from small_model import Small, make_small, sentences
 from tiny import VOCABULARY, lively, random_sources, tiny_config

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disco_mt.engine.easy_first import IncrementalEngine
+from disco_mt.engine.incremental import IncrementalEngine
 from disco_mt.engine.split import SplitRuntime
 from disco_mt.engine.torch_runtime import TorchRuntime
-from disco_mt.models.build import build_model
-from disco_mt.models.disco import DisCo
+from disco_mt.systems.build import build_model
+from disco_mt.systems.disco.model import DisCo
 from tiny import MARIAN, lively, random_sources, tiny_config
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from disco_mt.data.dataset import Dataset
 from disco_mt.data.prepare import PrepareOptions, prepare
-from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.evaluation import dev
 from disco_mt.evaluation.quality import measure
-from disco_mt.models.build import build_model
+from disco_mt.systems.build import build_model
 from disco_mt.translator import Translator
 from tiny import tiny_config
 

@@ -12,14 +12,14 @@ import pytest
 import torch
 
 from disco_mt import context
+from disco_mt.core.counter_rng import sentence_keys
+from disco_mt.core.errors import UserError
+from disco_mt.core.special_tokens import NUM_SPECIAL
 from disco_mt.data.batches import collate
 from disco_mt.data.dataset import Side, Split
-from disco_mt.errors import UserError
 from disco_mt.evaluation.probe import SEEN, Mean, Probe, probe
-from disco_mt.keyed import sentence_keys
-from disco_mt.models.base import TranslationModel
-from disco_mt.models.disco import DisCo
-from disco_mt.special import NUM_SPECIAL
+from disco_mt.nn.base import TranslationModel
+from disco_mt.systems.disco.model import DisCo
 from tiny import POOLED, VOCABULARY
 
 LENGTHS = [3, 9, 1, 20, 6, 2]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
 from disco_mt.evaluation import quality
 
 HYPOTHESES = [

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from disco_mt.decoding.rescoring import read_candidates
-from disco_mt.decoding.strategies import DecodingOptions
-from disco_mt.engine.easy_first import IncrementalEngine
+from disco_mt.decoding.options import DecodingOptions
+from disco_mt.decoding.reranking import read_candidates
+from disco_mt.engine.incremental import IncrementalEngine
 from disco_mt.evaluation.quality import measure
 from disco_mt.evaluation.tune import TRIES, Weight, tune, with_weight
-from disco_mt.recipes.package import EVERYDAY
+from disco_mt.suites.package import EVERYDAY
 from disco_mt.translator import Translator
 
 LINES = EVERYDAY[:8]

@@ -6,7 +6,7 @@ import pytest
 from mini_suite import make_workspace
 
 from disco_mt.experiments.decode import Lab
-from disco_mt.recipes.workspace import Workspace
+from disco_mt.suites.workspace import Workspace
 
 
 @pytest.fixture(scope="session")

@@ -6,14 +6,14 @@ import json
 import shutil
 from pathlib import Path
 
+from disco_mt.core.files import atomic_directory
 from disco_mt.data.dataset import Dataset
 from disco_mt.data.prepare import PrepareOptions, prepare
-from disco_mt.files import atomic_directory
-from disco_mt.models.build import build_model
-from disco_mt.models.directory import save_model
-from disco_mt.recipes.stages import DONE, Stage
-from disco_mt.recipes.suite import load_suite
-from disco_mt.recipes.workspace import Workspace
+from disco_mt.nn.directory import save_model
+from disco_mt.suites.stages import DONE, Stage
+from disco_mt.suites.suite import load_suite
+from disco_mt.suites.workspace import Workspace
+from disco_mt.systems.build import build_model
 from small_model import sentences, write_corpus
 from tiny import lively
 

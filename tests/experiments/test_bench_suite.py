@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from disco_mt.bench.inputs import suite_inputs
 from disco_mt.bench.measure import Plan
-from disco_mt.recipes.workspace import Workspace
+from disco_mt.suites.workspace import Workspace
 
 
 def test_a_suite_gives_its_models_its_test_set_and_its_references(workspace: Workspace) -> None:

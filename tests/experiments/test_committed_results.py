@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from disco_mt.core.errors import UserError
 from disco_mt.data.sources import find_files, text_files
-from disco_mt.errors import UserError
 from disco_mt.evaluation.quality import read_references
 from disco_mt.experiments.results import read_results, recompute
-from disco_mt.recipes.suite import load_suite
+from disco_mt.suites.suite import load_suite
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from disco_mt.decoding.strategies import DecodingOptions
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.experiments import systems
 from disco_mt.experiments.decode import Decoding, Lab
-from disco_mt.recipes.workspace import Workspace
+from disco_mt.suites.workspace import Workspace
 from disco_mt.translator import Translator
 
 EASY = Decoding("disco", systems.EASY_FIRST)

@@ -12,13 +12,13 @@ import pytest
 from mini_suite import make_workspace
 
 from disco_mt.cli import main
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
 from disco_mt.experiments import EXPERIMENTS, load, plot, systems
 from disco_mt.experiments.decode import Lab
 from disco_mt.experiments.experiment import Options
-from disco_mt.recipes.stages import DONE
-from disco_mt.recipes.suite import load_suite
-from disco_mt.recipes.workspace import Workspace
+from disco_mt.suites.stages import DONE
+from disco_mt.suites.suite import load_suite
+from disco_mt.suites.workspace import Workspace
 
 KINDS = ("autoregressive", "cmlm", "disco")
 

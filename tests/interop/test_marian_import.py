@@ -18,11 +18,11 @@ from torch import Tensor
 
 from disco_mt import translator as translator_module
 from disco_mt.cli import main
-from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.core.special_tokens import BOS, EOS, MASK, NUM_SPECIAL, PAD, UNK
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.interop.marian import MarianOptions, import_marian
-from disco_mt.models.autoregressive import Autoregressive
-from disco_mt.models.config import ModelConfig, Stack
-from disco_mt.special import BOS, EOS, MASK, NUM_SPECIAL, PAD, UNK
+from disco_mt.nn.config import ModelConfig, Stack
+from disco_mt.systems.autoregressive.model import Autoregressive
 from disco_mt.text.sentencepiece import UNREACHABLE
 from disco_mt.translator import Translator
 from tiny import padded

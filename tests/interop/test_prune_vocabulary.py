@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from disco_mt.cli import main
-from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.core.special_tokens import NUM_SPECIAL, SPECIAL_TOKENS, UNK
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.interop.marian import MarianOptions, import_marian
 from disco_mt.interop.prune_vocabulary import PruneReport, prune_vocabulary
-from disco_mt.models.directory import read_config
-from disco_mt.special import NUM_SPECIAL, SPECIAL_TOKENS, UNK
+from disco_mt.nn.directory import read_config
 from disco_mt.text.sentencepiece import UNREACHABLE
 from disco_mt.translator import Translator
 from tiny_marian import LETTERS, write_marian

@@ -11,14 +11,14 @@ import pytest
 import torch
 
 from disco_mt import context
-from disco_mt.batch import Batch
-from disco_mt.decoding.strategies import DecodingOptions, decode
-from disco_mt.keyed import mix
-from disco_mt.models.base import TranslationModel
-from disco_mt.models.build import build_model
-from disco_mt.models.config import Stack
-from disco_mt.objectives.build import ObjectiveOptions, build_objective
-from disco_mt.special import NUM_SPECIAL
+from disco_mt.core.batch import Batch
+from disco_mt.core.counter_rng import mix
+from disco_mt.core.special_tokens import NUM_SPECIAL
+from disco_mt.decoding.options import DecodingOptions, decode
+from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.config import Stack
+from disco_mt.systems.build import build_model
+from disco_mt.systems.objective import ObjectiveOptions, build_objective
 from tiny import padded, tiny_config
 
 WORDS = 12

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from disco_mt.decoding.translation import OnPass, Translation
+from disco_mt.decoding.results import OnPass, Translation
 from disco_mt.serve.app import make_app
 from disco_mt.serve.decoder import Batch
 from disco_mt.serve.models import Models, ServedModel

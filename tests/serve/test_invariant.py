@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from disco_mt.decoding.strategies import DecodingOptions
-from disco_mt.models.build import build_model
-from disco_mt.models.config import Stack
-from disco_mt.models.directory import save_model
-from disco_mt.models.disco import DisCo
+from disco_mt.decoding.options import DecodingOptions
+from disco_mt.nn.config import Stack
+from disco_mt.nn.directory import save_model
+from disco_mt.pins.parse import Pin
 from disco_mt.serve.decoder import Batch, LocalDecoder, Sentence
 from disco_mt.serve.models import ServedModel
-from disco_mt.text.pins import Pin
+from disco_mt.systems.build import build_model
+from disco_mt.systems.disco.model import DisCo
 from disco_mt.translator import Own, Translator
 from small_model import Small, sentences
 from tiny import MARIAN, lively

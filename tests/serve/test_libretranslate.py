@@ -15,7 +15,7 @@ from disco_mt.serve.service import Service
 
 
 def expected(models: Models, text: str) -> str:
-    from disco_mt.decoding.strategies import DecodingOptions
+    from disco_mt.decoding.options import DecodingOptions
 
     return models.all[0].translate(Batch([Sentence(text)], DecodingOptions()))[0].text
 

@@ -12,15 +12,15 @@ import pytest
 from serving import until
 from starlette.testclient import TestClient
 
-from disco_mt.decoding.strategies import DecodingOptions
-from disco_mt.decoding.translation import Pass
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
+from disco_mt.decoding.options import DecodingOptions
+from disco_mt.decoding.results import Pass
+from disco_mt.pins.parse import Pin
 from disco_mt.serve.app import make_app
 from disco_mt.serve.decoder import Batch, Sentence
 from disco_mt.serve.models import Models, load_models
 from disco_mt.serve.process import Loading, ModelFailed, ProcessDecoder
 from disco_mt.serve.service import Service
-from disco_mt.text.pins import Pin
 from small_model import Small, sentences
 
 OPTIONS = DecodingOptions(iterations=3, length_beam=2)

@@ -11,12 +11,12 @@ import pytest
 from serving import QUICK, until, unwell
 from starlette.testclient import TestClient
 
-from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.serve.app import make_app
 from disco_mt.serve.decoder import Batch, Sentence
-from disco_mt.serve.guard import Access, access_for
 from disco_mt.serve.keys import Keys, read_keys
 from disco_mt.serve.limits import Limits
+from disco_mt.serve.middleware import Access, access_for
 from disco_mt.serve.models import Models
 from disco_mt.serve.schemas import TranslateAnswer
 from disco_mt.serve.service import Service

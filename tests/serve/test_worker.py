@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from serving import Unwell, until, unwell
 
-from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.decoding.options import DecodingOptions
+from disco_mt.pins.parse import Pin
 from disco_mt.serve.decoder import Sentence
+from disco_mt.serve.http_errors import Refusal
 from disco_mt.serve.limits import Limits
 from disco_mt.serve.metrics import Metrics
 from disco_mt.serve.models import Models, ServedModel
-from disco_mt.serve.refusal import Refusal
 from disco_mt.serve.worker import Job, Waiting, Worker, choose
-from disco_mt.text.pins import Pin
 
 OPTIONS = DecodingOptions(iterations=2, length_beam=2)
 

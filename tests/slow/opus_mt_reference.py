@@ -24,7 +24,7 @@ BATCH = 16
 
 
 def limit(pieces: int) -> int:
-    """The most words of a translation, as in Disco (decoding/beam_search.py: word_limit)."""
+    """The most words of a translation, as in Disco (systems/autoregressive/decoding.py: word_limit)."""
     return min(-(2 * pieces + 10) // 32 * -32, 510)
 
 

@@ -21,12 +21,12 @@ import pytest
 import sacrebleu
 import torch
 
-from disco_mt.decoding import beam_search as search
-from disco_mt.decoding.beam_search import beam_search
+from disco_mt.core.special_tokens import EOS, PAD
 from disco_mt.engine.ctranslate2 import CTranslate2Engine, export_ctranslate2
 from disco_mt.interop.marian import MarianOptions, import_marian
-from disco_mt.models.autoregressive import Autoregressive
-from disco_mt.special import EOS, PAD
+from disco_mt.systems.autoregressive import decoding as search
+from disco_mt.systems.autoregressive.decoding import beam_search
+from disco_mt.systems.autoregressive.model import Autoregressive
 from disco_mt.text.sentencepiece import UNREACHABLE
 from disco_mt.translator import Translator
 

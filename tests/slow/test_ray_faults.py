@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from disco_mt.decoding.strategies import DecodingOptions
+from disco_mt.core.errors import UserError
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.distill import on_ray
 from disco_mt.distill.run import DistillOptions, distill
-from disco_mt.errors import UserError
 from tiny_distill import contents, make_dataset, make_teacher
 
 ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from disco_mt.recipes.suite import load_suite
-from disco_mt.recipes.workspace import Workspace
+from disco_mt.suites.suite import load_suite
+from disco_mt.suites.workspace import Workspace
 from disco_mt.training.rundir import read_log
 from tiny_suite import write_corpus, write_suite
 

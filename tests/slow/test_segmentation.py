@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from disco_mt.special import SPECIAL_TOKENS, UNK
+from disco_mt.core.special_tokens import SPECIAL_TOKENS, UNK
 from disco_mt.text.sentencepiece import SentencePieceModel
 from disco_mt.text.tokenizer import Tokenizer
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from disco_mt.recipes.suite import load_suite
-from disco_mt.recipes.workspace import Workspace
+from disco_mt.suites.suite import load_suite
+from disco_mt.suites.workspace import Workspace
 from tiny_mirror import SUITES, small_suite, write_mirror
 
 

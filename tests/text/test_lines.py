@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
 from disco_mt.text.lines import one_line, read_lines, split_lines
 
 

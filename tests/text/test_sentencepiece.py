@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Backend
 from tokenizers.models import Unigram
 
-from disco_mt.errors import UserError
-from disco_mt.special import BOS, EOS, NUM_SPECIAL, PAD, SPECIAL_TOKENS, UNK
-from disco_mt.text.pins import Pin, may_follow
+from disco_mt.core.errors import UserError
+from disco_mt.core.special_tokens import BOS, EOS, NUM_SPECIAL, PAD, SPECIAL_TOKENS, UNK
+from disco_mt.pins.parse import Pin, may_follow
 from disco_mt.text.sentencepiece import UNREACHABLE, SentencePieceModel
 from disco_mt.text.tokenizer import Tokenizer
 from disco_mt.text.typography import rewrites

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from disco_mt.errors import UserError
-from disco_mt.special import BOS, EOS, MASK, NUM_SPECIAL, PAD, SPECIAL_TOKENS, UNK
+from disco_mt.core.errors import UserError
+from disco_mt.core.special_tokens import BOS, EOS, MASK, NUM_SPECIAL, PAD, SPECIAL_TOKENS, UNK
 from disco_mt.text import moses
 from disco_mt.text.pair import TextPair
 from disco_mt.text.tokenizer import MINIMUM_BPE_SIZE, Tokenizer

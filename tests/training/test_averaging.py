@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import load_file
 from tiny_run import OPTIONS, go
 
-from disco_mt.errors import UserError
-from disco_mt.models.directory import load_weights, read_config
+from disco_mt.core.errors import UserError
+from disco_mt.nn.directory import load_weights, read_config
 from disco_mt.text.pair import TextPair
 from disco_mt.training.averaging import average
 from disco_mt.training.dev import DevScore

@@ -14,7 +14,7 @@ import pytest
 import tiny_run
 from tiny_run import OPTIONS, go, last, same, story
 
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
 from disco_mt.training import checkpoints
 from disco_mt.training.dev import DevScore, Scored
 from disco_mt.training.optimizer import build_optimizer

@@ -15,11 +15,11 @@ import torch
 from test_freeze import FREEZE
 from tiny_run import frozen_model, go, story
 
+from disco_mt.core.errors import UserError
 from disco_mt.data.batches import collate
 from disco_mt.data.dataset import Split
-from disco_mt.errors import UserError
-from disco_mt.models.base import TranslationModel
-from disco_mt.models.config import Length
+from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.config import Length
 from disco_mt.training import encoder_states
 from disco_mt.training.encoder_states import EncoderStates, keep_encoder_states
 

@@ -18,10 +18,10 @@ from test_processes import assert_near, launch
 from tiny_run import OBJECTIVE, OPTIONS, TOGETHER_FROZEN, frozen_model, go, last, same, story
 
 from disco_mt.cli import main
-from disco_mt.errors import UserError
-from disco_mt.models.base import TranslationModel
-from disco_mt.models.build import build_model
-from disco_mt.models.directory import FROZEN, WEIGHTS, load_weights, read_config, save_model, weights
+from disco_mt.core.errors import UserError
+from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.directory import FROZEN, WEIGHTS, load_weights, read_config, save_model, weights
+from disco_mt.systems.build import build_model
 from disco_mt.training.averaging import average
 from disco_mt.training.checkpoints import step_directories
 from disco_mt.training.dev import DevScore

@@ -12,7 +12,7 @@ import torch
 from test_resume import interrupting
 from tiny_run import OPTIONS, go, last, same, story
 
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
 from disco_mt.training.muon import Muon, orthogonal
 from disco_mt.training.optimizer import build_optimizer
 from disco_mt.training.options import TrainingOptions

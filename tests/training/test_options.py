@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from disco_mt.errors import UserError
-from disco_mt.settings import from_dict
+from disco_mt.core.errors import UserError
+from disco_mt.core.settings import from_dict
 from disco_mt.training.options import MAY_CHANGE, TrainingOptions
 
 

@@ -15,11 +15,11 @@ from test_resume import interrupting
 from tiny_run import OBJECTIVE, OPTIONS, go, last, same, story
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from disco_mt import mkl
-from disco_mt.batch import Batch
-from disco_mt.errors import UserError
-from disco_mt.machine import avoid_broken_amx
-from disco_mt.objectives.losses import Losses
+from disco_mt.core import mkl
+from disco_mt.core.batch import Batch
+from disco_mt.core.errors import UserError
+from disco_mt.core.machine import avoid_broken_amx
+from disco_mt.nn.losses import Losses
 from disco_mt.training import compiled, precision
 from disco_mt.training.precision import check_precision, reduced
 

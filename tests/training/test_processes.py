@@ -17,8 +17,8 @@ import tiny_run
 import torch
 from tiny_run import TOGETHER, go, last, same, story
 
-from disco_mt.errors import UserError
-from disco_mt.training.processes import own_device, together
+from disco_mt.core.errors import UserError
+from disco_mt.training.processes import init_distributed, own_device
 from disco_mt.training.rundir import Lock, read_log
 from small_model import make_small
 
@@ -146,7 +146,7 @@ def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     with pytest.raises(UserError, match="process 2 on this machine, but it has 1 GPUs"):
         own_device("cuda")
-    with pytest.raises(UserError, match="mps works with one process"), together("mps"):
+    with pytest.raises(UserError, match="mps works with one process"), init_distributed("mps"):
         pass
 
 

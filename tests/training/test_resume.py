@@ -15,9 +15,9 @@ import pytest
 import tiny_run
 from tiny_run import OBJECTIVE, OPTIONS, go, last, same, story
 
-from disco_mt.errors import UserError
-from disco_mt.objectives.build import ObjectiveOptions
-from disco_mt.objectives.losses import Objective
+from disco_mt.core.errors import UserError
+from disco_mt.nn.losses import Objective
+from disco_mt.systems.objective import ObjectiveOptions
 from disco_mt.training.loop import train
 from disco_mt.training.rundir import read_log
 

@@ -12,7 +12,7 @@ import tiny_run
 import torch
 from tiny_run import OBJECTIVE
 
-from disco_mt.training.gradients import Learner, normalise
+from disco_mt.training.gradients import GradientAccumulator, normalise
 from disco_mt.training.updates import Plan, Position, Update, sizes
 
 
@@ -84,7 +84,7 @@ def test_sizes(plan: Plan) -> None:
 def gradient(plan: Plan, number: int, clip: float = 1e9) -> tuple[dict[str, torch.Tensor], float]:
     model = tiny_run.model(dropout=0.0).double()
     update = next(islice(plan.updates(Position()), number, None))
-    sums = Learner(model, OBJECTIVE).accumulate(plan.split, update, seed=1, step=7)
+    sums = GradientAccumulator(model, OBJECTIVE).accumulate(plan.split, update, seed=1, step=7)
     norm = normalise(model.parameters(), sums.words, clip)
     return {name: p.grad for name, p in model.named_parameters() if p.grad is not None}, norm
 

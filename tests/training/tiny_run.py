@@ -19,13 +19,13 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
+from disco_mt.core.special_tokens import NUM_SPECIAL, SPECIAL_TOKENS
 from disco_mt.data.dataset import Dataset, Side, Split
-from disco_mt.models.base import TranslationModel
-from disco_mt.models.build import build_model
-from disco_mt.models.config import Length, ModelConfig, Stack
-from disco_mt.objectives.disco import disco
-from disco_mt.objectives.losses import Objective
-from disco_mt.special import NUM_SPECIAL, SPECIAL_TOKENS
+from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.config import Length, ModelConfig, Stack
+from disco_mt.nn.losses import Objective
+from disco_mt.systems.build import build_model
+from disco_mt.systems.disco.objectives_disco import disco
 from disco_mt.text.pair import TextPair
 from disco_mt.text.tokenizer import Tokenizer
 from disco_mt.training.checkpoints import step_directories

@@ -15,8 +15,8 @@ import pytest
 from rich.console import Console
 
 import trace_example as example
-from disco_mt.decoding.translation import CandidatePass, Trace
-from disco_mt.errors import UserError
+from disco_mt.core.errors import UserError
+from disco_mt.decoding.results import CandidatePass, Trace
 from disco_mt.views import TraceView, print_traces, render_html, render_svg, render_terminal
 from disco_mt.views.svg import MARGIN, MAX_WIDTH
 from disco_mt.views.view import changed_words, reads_right_to_left, to_data, visible, words_by_pass

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import atomic_directory, write_text
 from disco_mt.data.phrasebook import english, german
 from disco_mt.data.phrasebook.sentences import draw_sentence
-from disco_mt.errors import UserError
-from disco_mt.files import atomic_directory, write_text
 
 MAX_REFERENCES = 48  # sentences that can be said in more ways are left out
 MIN_WORDS, MAX_WORDS = 3, 14  # of every German sentence

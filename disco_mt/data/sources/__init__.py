@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import atomic_directory
 from disco_mt.data.phrasebook import write_phrasebook
 from disco_mt.data.sources.files import (
     Languages,
@@ -29,8 +31,6 @@ from disco_mt.data.sources.folders import find_in_folder, folder_names
 from disco_mt.data.sources.libreoffice_help import find_packages, obtain_packages, write_splits
 from disco_mt.data.sources.many import find_parts, obtain_parts, write_train
 from disco_mt.data.sources.tatoeba import references_alone, split_by_source, write_download
-from disco_mt.errors import UserError
-from disco_mt.files import atomic_directory
 
 __all__ = [
     "Languages",

@@ -6,8 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from disco_mt.errors import UserError
-from disco_mt.files import atomic_directory
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import atomic_directory
 
 
 def package(folder: Path, name: str) -> Path:

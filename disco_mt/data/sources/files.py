@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from disco_mt.core.errors import UserError
 from disco_mt.data.sources.hashes import remembered_hashes
-from disco_mt.errors import UserError
 from disco_mt.text.lines import read_lines
 
 SourceName = Literal["multi30k", "tatoeba", "phrasebook", "libreoffice-help", "mtdata"]

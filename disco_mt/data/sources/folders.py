@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
+from disco_mt.core.errors import UserError
 from disco_mt.data.sources.files import ENVIRONMENT, Languages, SourceFiles, SourceName, SplitFiles, existing
-from disco_mt.errors import UserError
 
 _SPLITS = {
     "multi30k": {"train": "train", "valid": "val", "test": "test_2016_flickr"},

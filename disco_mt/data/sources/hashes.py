@@ -8,8 +8,8 @@ import json
 import zlib
 from pathlib import Path
 
-from disco_mt.errors import UserError
-from disco_mt.files import write_text
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import write_text
 
 LARGE = 2**28  # bytes: a second to read, or ten from a slow disk
 

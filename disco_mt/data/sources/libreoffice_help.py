@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from disco_mt.core.errors import UserError
 from disco_mt.data.sources import debian
 from disco_mt.data.sources.files import (
     Languages,
@@ -24,7 +25,6 @@ from disco_mt.data.sources.files import (
 )
 from disco_mt.data.sources.folders import folder_names
 from disco_mt.data.sources.help_pages import Key, paragraphs
-from disco_mt.errors import UserError
 from disco_mt.text.lines import letters, read_lines
 from disco_mt.text.sentences import split_sentences
 

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from disco_mt.core.errors import UserError
 from disco_mt.data.sources.files import (
     Languages,
     Pair,
@@ -26,7 +27,6 @@ from disco_mt.data.sources.files import (
     read_pairs,
     write_pairs,
 )
-from disco_mt.errors import UserError
 
 TRAIN, TESTS = "train-parts", "tests"
 LOG = "mtdata.log"

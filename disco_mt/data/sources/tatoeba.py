@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from disco_mt.core.errors import UserError
 from disco_mt.data.sources.files import Languages, Pair, draw, write_lines, write_pairs
-from disco_mt.errors import UserError
 from disco_mt.text.lines import read_lines
 
 HELD_OUT = 1000  # English sentences of each of valid and test of a download, or a twentieth of a small one

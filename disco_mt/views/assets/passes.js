@@ -1,7 +1,7 @@
 /* Questions about the passes of one length candidate (disco_mt/views/view.py: to_data). No element in here. */
 import { percent } from "./dom.js";
 
-const LETTER = /[\p{L}\p{M}\p{N}\-‐‑'’_\u00ad\u200c\u200d]/u;      // what makes a word longer (disco_mt/text/pins.py)
+const LETTER = /[\p{L}\p{M}\p{N}\-‐‑'’_\u00ad\u200c\u200d]/u;      // what makes a word longer (disco_mt/pins/parse.py)
 const UNSPACED = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]/u;   // a token is a word
 const CLOSING = /^[.,;:!?…)\]}»”’。、，؟،؛]+$/u;                    // stands close to what is before it
 

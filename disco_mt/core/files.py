@@ -1,0 +1,82 @@
+"""Writing files so that a crash or a full disk never leaves half of one behind."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from disco_mt.core.errors import UserError
+
+
+def refuse_existing(path: Path) -> None:
+    """Refuse an output path that is taken, before any work is done."""
+    if path.exists():
+        raise UserError(f"{path} already exists; choose another output path or remove it first")
+
+
+@contextmanager
+def atomic_directory(path: Path) -> Iterator[Path]:
+    """A temporary sibling of `path` to fill; it gets its name only when the block ends well."""
+    refuse_existing(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        yield temporary
+        for file in temporary.rglob("*"):
+            _share(file)
+        _share(temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[Path]:
+    """A temporary sibling of `path` to write; it replaces `path` only when the block ends well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        _share(temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _share(path: Path) -> None:
+    """Give a file or directory the permissions that the user's umask allows; temporary ones are private."""
+    mask = os.umask(0o077)  # there is no way to read it without setting it
+    os.umask(mask)
+    path.chmod((0o777 if path.is_dir() else 0o666) & ~mask)
+
+
+def check_readable(path: Path) -> None:
+    """Tell a file that this user may not read from one that is damaged."""
+    if not os.access(path, os.R_OK):
+        raise UserError(
+            f"{path} may not be read by this user (permission denied); its owner can change that with: "
+            f"chmod a+r {path}"
+        )
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` as UTF-8, atomically."""
+    with atomic_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,106 @@
+"""What this machine can do, found out once and remembered.
+
+On some machines that report Intel's AMX, torch's bfloat16 products use it and end the process (SIGILL).
+Whether they do here, a child process tries.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from disco_mt.core.files import write_text
+
+_ISA = "ONEDNN_MAX_CPU_ISA"  # the most that torch's oneDNN may use; it reads this at its first use
+_WITHOUT_AMX = "AVX512_CORE_FP16"
+_TRY_AMX = "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); x @ x"
+_CPU_INFO = Path("/proc/cpuinfo")
+
+
+def avoid_broken_amx() -> None:
+    """Keep torch from AMX where using it is fatal. Call this before the first bfloat16 or int8 product.
+
+    A choice that the user made in the environment stays as it is; child processes inherit ours.
+    """
+    if _ISA not in os.environ and "amx" in _cpu_info() and remembered("amx", _amx_is_broken):
+        os.environ[_ISA] = _WITHOUT_AMX
+
+
+def exact_int8_levels() -> int:
+    """The largest weight whose products with 8-bit numbers this processor adds up exactly.
+
+    x86 processors without VNNI add pairs of products in 16 bits: weights must have a bit less there.
+    """
+    x86 = platform.machine().lower() in ("x86_64", "amd64", "i686", "x86")
+    return 63 if x86 and "vnni" not in _cpu_info() else 127
+
+
+@functools.cache
+def has_fast_mkl() -> bool:
+    """Are MKL's bfloat16 products the fastest here? Not on AMD's processors with units for them."""
+    return "avx512_bf16" not in _cpu_info().split() or "Intel" in _cpu_info()
+
+
+def has_amx_int8() -> bool:
+    """Does this processor report 8-bit matrix units, and the vector units that belong to them?"""
+    wanted = {"amx_tile", "amx_int8", "avx512f", "avx512bw", "avx512dq", "avx512vl", "fma"}
+    return wanted <= set(_cpu_info().split())
+
+
+def remembered(question: str, find_out: Callable[[], Any]) -> Any:
+    """The answer (a JSON value) to a question about this machine, from the user's cache folder if known.
+
+    A changed processor or torch is another machine. A cache that cannot be read or written is done without.
+    """
+    file = _cache_folder() / f"{_fingerprint(question)}.json"
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))["answer"]
+    except (OSError, ValueError, KeyError, TypeError):
+        answer = find_out()
+    with contextlib.suppress(OSError):
+        write_text(file, json.dumps({"question": question, "answer": answer}) + "\n")
+    return answer
+
+
+def _amx_is_broken() -> bool:
+    """Does a bfloat16 product end a process?"""
+    environment = {name: value for name, value in os.environ.items() if name != _ISA}
+    done = subprocess.run([sys.executable, "-c", _TRY_AMX], env=environment, capture_output=True, check=False)
+    return done.returncode < 0  # ended by a signal
+
+
+def _cache_folder() -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "disco-mt" / "machine"
+
+
+def _fingerprint(question: str) -> str:
+    """A name for (question, this machine)."""
+    facts = (
+        question,
+        platform.node(),
+        platform.release(),
+        str(os.cpu_count()),
+        _cpu_info(),
+        version("torch"),
+    )
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:32]
+
+
+def _cpu_info() -> str:
+    """Names and abilities of the processors, without what changes by the minute; "" where Linux is not."""
+    try:
+        lines = _CPU_INFO.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return ""
+    return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags"))}))

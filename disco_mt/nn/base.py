@@ -1,0 +1,164 @@
+"""What all systems share: an encoder, decoder layers, and the way from a hidden state to words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor, nn
+
+from disco_mt.core.errors import UserError
+from disco_mt.core.special_tokens import NUM_SPECIAL, PAD
+from disco_mt.nn.config import ModelConfig
+from disco_mt.nn.dropout import Dropout
+from disco_mt.nn.encoder import Encoded, Encoder, scaled
+from disco_mt.nn.layers import DecoderLayer, Positions, final_norm
+from disco_mt.nn.length import PooledLength
+
+_LOGITS_AT_ONCE = 1 << 22  # entries of a (rows, vocabulary) matrix that are held at a time: 16 MB in float32
+
+
+class BestWords(NamedTuple):
+    """The likeliest word of each row and its log probability."""
+
+    ids: Tensor
+    log_probs: Tensor
+
+
+class TranslationModel(nn.Module):
+    """The frame; a system adds its own `decode` (see disco.py, cmlm.py, autoregressive.py)."""
+
+    sees_masks = False  # do queries attend to <mask> in mask-predict? In a CMLM they do, in DisCo they do not
+
+    def __init__(self, config: ModelConfig, with_length: bool) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = Encoder(config, with_length)
+        tied = config.tying == "all"
+        words = self.encoder.words if tied else nn.Embedding(config.target_vocabulary, config.width)
+        self.words = words
+        self.positions = Positions(config.max_target + config.start_token, config)
+        self.dropout = Dropout(config.dropout)
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder.layers))
+        self.norm = final_norm(config)
+        self.output = (
+            words if config.tying != "none" else nn.Embedding(config.target_vocabulary, config.width)
+        )
+        bias = torch.empty(config.target_vocabulary) if config.output_bias else None
+        self.output_bias = None if bias is None else nn.Parameter(bias)
+        pooled = with_length and config.length.predictor == "pooled"
+        self.length = PooledLength(config) if pooled else None
+        self.frozen: tuple[str, ...] = ()
+
+    def freeze(self, parts: Sequence[str]) -> None:
+        """These modules, by their names, are not trained: no gradient, no dropout. All others are."""
+        modules = dict(self.named_modules())
+        self.requires_grad_(True)
+        for part in parts:
+            if part not in modules or not part:
+                known = ", ".join(name for name, _ in self.named_children())
+                raise UserError(
+                    f"training.freeze names {part!r}, which a {self.config.kind} model does not have; its "
+                    f"parts are {known}, and parts of these such as encoder.words or layers.0"
+                )
+            modules[part].requires_grad_(False)
+        self.frozen = tuple(parts)
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> Self:
+        """As in any module, but frozen parts stay in evaluation mode."""
+        super().train(mode)
+        for part in self.frozen:
+            self.get_submodule(part).eval()
+        return self
+
+    def encode(self, source: Tensor, memory: Tensor | None = None) -> Encoded:
+        """source: (batch, src), EOS at the end of each sentence.
+
+        memory: (batch, src, width), the encoder's states where they are known already (a frozen encoder's).
+        """
+        if memory is None:
+            memory, visible, length_log_probs = self.encoder(source)
+        else:
+            visible, length_log_probs = (source != PAD)[:, None], None
+        if self.length is not None:
+            length_log_probs = self.length.log_probs(memory, visible[:, 0])
+        cross = tuple(layer.cross_attention.project(memory) for layer in self.decoder_layers)
+        return Encoded(cross, visible, length_log_probs)
+
+    @property
+    def decoder_layers(self) -> list[DecoderLayer]:
+        """The layers, typed."""
+        return [layer for layer in self.layers if isinstance(layer, DecoderLayer)]
+
+    def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
+        """w_n + p_n: (batch, tgt, width)."""
+        embedded: Tensor = scaled(self.words(tokens), self.config) + self.positions(tokens.shape[1], start)
+        return embedded
+
+    def embed_at(self, tokens: Tensor, places: Tensor) -> Tensor:
+        """The same of tokens anywhere, each at its own position: (batch, n) both -> (batch, n, width)."""
+        embedded: Tensor = scaled(self.words(tokens), self.config) + self.positions.weight[places]
+        return embedded
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores of the whole vocabulary: (rows, width) -> (rows, vocabulary)."""
+        scores = hidden @ self.output.weight.T
+        return scores if self.output_bias is None else scores + self.output_bias
+
+    def best_words(self, hidden: Tensor, allowed: Tensor | None = None) -> BestWords:
+        """The (arg)max of the paper: softmax over all entries, argmax over words only. hidden: (rows, width).
+
+        Rows go in chunks, so that no (rows, vocabulary) matrix of logits is ever whole.
+        allowed: (rows, vocabulary) bool, the words among which each row chooses; the default is all.
+        """
+        chunks = [
+            _best(self.logits(hidden[rows]), None if allowed is None else allowed[rows])
+            for rows in self._chunks(hidden)
+        ]
+        return BestWords(torch.cat([ids for ids, _ in chunks]), torch.cat([logs for _, logs in chunks]))
+
+    def word_log_probs(self, hidden: Tensor, ids: Tensor) -> Tensor:
+        """log P of given words: hidden (rows, width), ids (rows,) or (rows, words) -> as ids."""
+        chunks = [given_log_probs(self.logits(hidden[rows]), ids[rows]) for rows in self._chunks(hidden)]
+        return torch.cat(chunks)
+
+    def _chunks(self, hidden: Tensor) -> list[slice]:
+        size = max(1, _LOGITS_AT_ONCE // self.config.target_vocabulary)
+        return [slice(start, start + size) for start in range(0, max(1, len(hidden)), size)]
+
+    def count_parameters(self) -> int:
+        """Numbers that are learnt; tied tables count once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+
+def _best(logits: Tensor, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    choice = logits if allowed is None else logits.masked_fill(~allowed, -torch.inf)
+    best, ids = choice[:, NUM_SPECIAL:].max(dim=1)
+    return ids + NUM_SPECIAL, best - logits.logsumexp(dim=1)
+
+
+def given_log_probs(logits: Tensor, ids: Tensor) -> Tensor:
+    """log P of given words out of all: logits (rows, vocabulary), ids (rows,) or (rows, words) -> as ids."""
+    wanted = ids if ids.dim() == 2 else ids[:, None]
+    return (logits.gather(1, wanted) - logits.logsumexp(dim=1, keepdim=True)).reshape(ids.shape)
+
+
+def initialise(model: TranslationModel, generator: torch.Generator) -> None:
+    """Weights N(0, 0.02), biases 0, LayerNorm gamma 1 and beta 0; a pooled length predictor is its prior."""
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias") or name == "length.shift.weight":
+            nn.init.zeros_(parameter)
+        elif "norm" in name:
+            nn.init.ones_(parameter)
+        elif model.config.attention_init == "xavier" and _is_qkv(name):
+            # Xavier-uniform of the packed (3 width, width) matrix, whatever parts it is stored in.
+            bound = (6 / (4 * model.config.width)) ** 0.5
+            nn.init.uniform_(parameter, -bound, bound, generator=generator)
+        else:
+            nn.init.normal_(parameter, std=0.02, generator=generator)
+
+
+def _is_qkv(name: str) -> bool:
+    return name.endswith(("query.weight", "key_value.weight"))

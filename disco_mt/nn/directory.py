@@ -1,0 +1,181 @@
+"""A model directory: config.json, model.safetensors, tokenizer files and a model card; nothing executable.
+
+Parts that training never touches (`training.freeze`) lie in frozen.safetensors: every later version of the
+model shares that file, and only the rest is new.
+
+The tokenizer's description and hashes stand in config.json under "text"; text/ reads and checks them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from disco_mt.core.errors import UserError
+from disco_mt.core.files import check_readable, write_text
+from disco_mt.core.settings import from_dict
+from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.config import ModelConfig
+from disco_mt.systems.build import empty_model
+
+FORMAT_VERSION = 2  # the newest that is read; 2: with frozen parts in a file of their own
+CONFIG, WEIGHTS, FROZEN, CARD = "config.json", "model.safetensors", "frozen.safetensors", "README.md"
+
+
+@dataclass(frozen=True)
+class Directory:
+    """What config.json says."""
+
+    path: Path
+    model: ModelConfig
+    text: dict[str, Any]  # the tokenizers' description, see text/pair.py
+    extra: dict[str, Any]  # provenance: recipe, scores, tuned decoding options
+    frozen: tuple[str, ...] = ()  # parts whose weights are in a file of their own
+
+
+def save_model(
+    path: Path,
+    model: TranslationModel,
+    text: dict[str, Any],
+    card: str,
+    extra: dict[str, Any],
+    dtype: torch.dtype = torch.float32,
+) -> None:
+    """Write config, weights and card into `path`, which exists and already has the tokenizer files."""
+    tensors = weights(model)
+    frozen = {name: tensor for name, tensor in tensors.items() if is_frozen(name, model.frozen)}
+    trained = {name: tensor.to(dtype) for name, tensor in tensors.items() if name not in frozen}
+    save_file(trained, path / WEIGHTS, metadata={"format": "pt"})
+    if frozen:
+        halved = {name: _halved(tensor) for name, tensor in frozen.items()}
+        save_file(halved, path / FROZEN, metadata={"format": "pt"})
+    config: dict[str, Any] = {
+        "format_version": 2 if frozen else 1,
+        "model_type": model.config.kind,
+        "model": asdict(model.config),
+        "text": text,
+        "extra": extra,
+    }
+    config |= {"frozen": list(model.frozen)} if frozen else {}
+    write_text(path / CONFIG, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
+    write_text(path / CARD, card)
+
+
+def is_frozen(name: str, parts: tuple[str, ...]) -> bool:
+    """Does a tensor belong to one of these parts of a model?"""
+    return any(name == part or name.startswith(f"{part}.") for part in parts)
+
+
+def _halved(tensor: torch.Tensor) -> torch.Tensor:
+    """In half precision if nothing is lost, as in teachers that were published so."""
+    half = tensor.half()
+    return half if torch.equal(half.to(tensor.dtype), tensor) else tensor
+
+
+def weights(model: TranslationModel) -> dict[str, torch.Tensor]:
+    """The state of a model, each tied table once."""
+    seen: set[int] = set()
+    kept = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            kept[name] = tensor.detach().contiguous()
+    return kept
+
+
+def read_config(path: Path) -> Directory:
+    """Read and check config.json."""
+    file = path / CONFIG
+    if not path.is_dir():
+        raise UserError(f"{path} is not a model directory: there is no such directory")
+    if file.is_file():
+        check_readable(file)
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path} is not a model directory: {CONFIG} is missing in it") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{file} cannot be read as JSON: {error}") from None
+    _check_version(file, content)
+    for key in ("model", "text"):
+        if not isinstance(content.get(key), dict):
+            raise UserError(f"{file}: the table '{key}' is missing; is this a Disco model directory?")
+    config, frozen = from_dict(ModelConfig, content["model"], str(file)), content.get("frozen", [])
+    if not isinstance(frozen, list) or not all(isinstance(part, str) for part in frozen):
+        raise UserError(f"{file}: 'frozen' must be a list of parts of the model, got {frozen!r}")
+    return Directory(path, config, content["text"], content.get("extra", {}), tuple(frozen))
+
+
+def check_fits(directory: Directory, what: str, data: Path, text: dict[str, Any]) -> None:
+    """Refuse a model of another direction or vocabulary: ids are taken as they are, so all must agree.
+
+    what: how to call the model. text: the description in the dataset.json of `data`.
+    """
+    pairs = [
+        f"{description['source']['language']}-{description['target']['language']}"
+        for description in (directory.text, text)
+    ]
+    if pairs[0] != pairs[1]:
+        raise UserError(
+            f"the {what} {directory.path} translates {pairs[0]}, but the data in {data} are {pairs[1]}; "
+            f"choose a {what} and data of the same languages"
+        )
+    for side in ("source", "target"):
+        for key in ("sha256", "processing"):
+            its, ours = directory.text[side][key], text[side][key]
+            if its != ours:
+                raise UserError(
+                    f"the {what} {directory.path} has another {side} tokenizer ({key} {its}) than the data "
+                    f"in {data} ({ours}); prepare the data with: disco prepare --tokenizers {directory.path}"
+                )
+
+
+def load_weights(directory: Directory) -> TranslationModel:
+    """The model, on the CPU, in float32 and ready to translate."""
+    names = (WEIGHTS, FROZEN) if directory.frozen else (WEIGHTS,)
+    tensors = {name: tensor for file in names for name, tensor in _read(directory.path / file).items()}
+    model = empty_model(directory.model)
+    load_tensors(model, tensors, directory.path / WEIGHTS)
+    model.freeze(directory.frozen)
+    return model.eval()
+
+
+def _read(file: Path) -> dict[str, torch.Tensor]:
+    """The tensors of one file."""
+    if not file.is_file():
+        raise UserError(f"{file.parent} is not a whole model directory: {file.name} is missing in it")
+    check_readable(file)
+    try:
+        return dict(load_file(file))
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{file} cannot be read: {error}; the file is damaged, get it again") from None
+
+
+def load_tensors(model: TranslationModel, tensors: dict[str, torch.Tensor], file: Path) -> None:
+    """Copy tensors into a model; missing, unknown and misshapen ones are named."""
+    wanted = weights(model)
+    missing, unknown = sorted(wanted.keys() - tensors.keys()), sorted(tensors.keys() - wanted.keys())
+    if missing or unknown:
+        raise UserError(f"{file} does not fit its config: missing {missing[:3]}, unknown {unknown[:3]}")
+    for name, tensor in wanted.items():
+        if tensor.shape != tensors[name].shape:
+            expected, found = tuple(tensor.shape), tuple(tensors[name].shape)
+            raise UserError(f"{file} does not fit its config: {name} should be {expected}, is {found}")
+        tensor.copy_(tensors[name])  # shares memory with the parameter; converts half precision
+
+
+def _check_version(file: Path, content: Any) -> None:
+    version = content.get("format_version") if isinstance(content, dict) else None
+    if not isinstance(version, int):
+        raise UserError(f"{file}: 'format_version' is missing; is this a Disco model directory?")
+    if version > FORMAT_VERSION:
+        raise UserError(
+            f"{file}: format version {version} is newer than this Disco reads ({FORMAT_VERSION}); "
+            "upgrade with: pip install -U disco-mt"
+        )

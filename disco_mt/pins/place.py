@@ -1,0 +1,150 @@
+"""Where pins go: the lengths that can hold them, and the places that the model likes for those with none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from disco_mt.core.special_tokens import PAD
+from disco_mt.decoding.length_beam import Candidates, Iterative, candidates_at, length_candidates
+from disco_mt.nn.encoder import Encoded
+from disco_mt.pins.pinned import Pinned, Placed, TokenPin, possible_lengths, shortest
+from disco_mt.pins.score import fit
+
+Places = dict[int, int]
+"""Number of a pin -> position of its first token."""
+
+
+def pinned_candidates(
+    model: Iterative, encoded: Encoded, beam: int, pinned: Pinned | None, length_penalty: float = 1.0
+) -> Candidates:
+    """Length candidates with the pins in their places."""
+    if pinned is None or not any(pinned.sentences):
+        return replace(length_candidates(model, encoded, beam), length_penalty=length_penalty)
+    assert encoded.length_log_probs is not None
+    longest = model.config.longest_target
+    lengths, log_probs = lengths_for(pinned, encoded.length_log_probs, beam, longest)
+    bare = replace(candidates_at(encoded, lengths, log_probs), length_penalty=length_penalty)
+    known = [_given_places(pins) for pins in pinned.sentences for _ in range(beam_for(pins, beam, longest))]
+    candidates = _with_pins(bare, pinned, known, not model.sees_masks)
+    if any(pin.at is None for pins in pinned.sentences for pin in pins):
+        places = _find_places(model, candidates, pinned, known)
+        candidates = _with_pins(bare, pinned, places, not model.sees_masks)
+    return candidates
+
+
+def beam_for(pins: tuple[TokenPin, ...], beam: int, longest: int) -> int:
+    """How many lengths are tried. Sentences that are decoded together must have as many."""
+    return min(beam, possible_lengths(pins, longest))
+
+
+def lengths_for(pinned: Pinned, log_probs: Tensor, beam: int, longest: int) -> tuple[Tensor, Tensor]:
+    """The likeliest lengths that can hold the pins: lengths and log-probs, (batch, K) each.
+
+    A length that leaves nothing to translate could win without translating. So it is tried only where it is
+    the likeliest (the whole sentence is pinned), or where too few others are left.
+    log_probs: (batch, classes), a class being words + EOS.
+    """
+    sizes = {beam_for(pins, beam, longest) for pins in pinned.sentences}
+    if len(sizes) > 1:
+        raise ValueError(f"sentences that are decoded together must have as many lengths, found {sizes}")
+    allowed = log_probs[:, 2 : longest + 2]  # (batch, longest): of 1, 2, ... words
+    words = torch.arange(1, longest + 1, device=allowed.device)
+    least, filled = (
+        torch.tensor([of(pins) for pins in pinned.sentences], device=allowed.device)[:, None]
+        for of in (shortest, _tokens)
+    )
+    key = allowed.masked_fill(words < least, -torch.inf)
+    likeliest = words == key.argmax(dim=1, keepdim=True) + 1
+    key = key.masked_fill((words == filled) & ~likeliest, torch.finfo(key.dtype).min)
+    chosen = key.sort(dim=1, descending=True, stable=True).indices[:, : min(sizes)]
+    return chosen + 1, allowed.gather(1, chosen)
+
+
+def _tokens(pins: tuple[TokenPin, ...]) -> int:
+    return sum(len(pin.tokens) for pin in pins)
+
+
+def _given_places(pins: tuple[TokenPin, ...]) -> Places:
+    return {number: pin.at for number, pin in enumerate(pins) if pin.at is not None}
+
+
+def _with_pins(candidates: Candidates, pinned: Pinned, places: Sequence[Places], judged: bool) -> Candidates:
+    """Candidates with the pins at `places`, one mapping a row."""
+    placed = Placed.nowhere(candidates.words, pinned.neighbours, judged)
+    lengths = candidates.lengths.view(-1).tolist()
+    for row, (length, there) in enumerate(zip(lengths, places, strict=True)):
+        pins = pinned.sentences[row // candidates.beam]
+        for number, start in there.items():
+            end = start + len(pins[number].tokens)
+            placed.where[row, start:end] = True
+            placed.ids[row, start:end] = torch.tensor(pins[number].tokens, device=placed.ids.device)
+            placed.before[row, max(0, start - 1) : start] = True
+            placed.after[row, end : min(end + 1, length)] |= pins[number].closed
+    free = ~placed.where
+    return replace(candidates, pins=replace(placed, before=placed.before & free, after=placed.after & free))
+
+
+def _find_places(
+    model: Iterative, candidates: Candidates, pinned: Pinned, known: Sequence[Places]
+) -> list[Places]:
+    """All places of each row: those that are known, and for the other pins those that fit them best."""
+    fits = fit(model, candidates, *_unplaced(pinned, candidates.words.device)).transpose(1, 2)
+    assert candidates.pins is not None
+    free, lengths = (~candidates.pins.where).tolist(), candidates.lengths.view(-1).tolist()
+    found = []
+    for row, there in enumerate(known):
+        pins = pinned.sentences[row // candidates.beam]
+        unplaced = [number for number, pin in enumerate(pins) if pin.at is None]
+        widths = [len(pins[number].tokens) for number in unplaced]
+        gains = _gains(fits[row], widths, lengths[row])
+        chosen = best_places(gains, widths, free[row][: lengths[row]])
+        found.append({**there, **{unplaced[i]: start for i, start in chosen.items()}})
+    return found
+
+
+def _unplaced(pinned: Pinned, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The tokens of the pins without a place, end to end, and how many their pin has: (B, tokens) each."""
+    pairs = [
+        [(token, len(pin.tokens)) for pin in pins if pin.at is None for token in pin.tokens]
+        for pins in pinned.sentences
+    ]
+    size = max(map(len, pairs))
+    padded = torch.tensor([row + [(PAD, 0)] * (size - len(row)) for row in pairs], device=device)
+    return padded[..., 0], padded[..., 1]
+
+
+def _gains(fits: Tensor, widths: Sequence[int], length: int) -> list[list[float]]:
+    """gains[i][n]: what is gained if pin i starts at n. fits: (tokens, tgt), pin after pin."""
+    gains, first = [], 0
+    for width in widths:
+        starts = length - width + 1
+        shifted = [fits[first + j, j : j + starts] for j in range(width)]
+        gains.append(torch.stack(shifted).sum(dim=0).tolist())
+        first += width
+    return gains
+
+
+def best_places(gains: Sequence[Sequence[float]], widths: Sequence[int], free: Sequence[bool]) -> Places:
+    """Places of the greatest total gain, without overlap and in any order.
+
+    Exact: best[n] has, for every set of pins (a bit each) that can stand before position n, the best way.
+    """
+    length, every = len(free), (1 << len(widths)) - 1
+    best: list[dict[int, tuple[float, Places]]] = [{} for _ in range(length + 1)]
+    best[0][0] = (0.0, {})
+    for n in range(length):
+        for subset, (total, places) in best[n].items():
+            _offer(best[n + 1], subset, total, places)
+            for i, width in enumerate(widths):
+                if not subset >> i & 1 and n + width <= length and all(free[n : n + width]):
+                    _offer(best[n + width], subset | 1 << i, total + gains[i][n], {**places, i: n})
+    return best[length][every][1]
+
+
+def _offer(ways: dict[int, tuple[float, Places]], subset: int, total: float, places: Places) -> None:
+    if subset not in ways or total > ways[subset][0]:
+        ways[subset] = (total, places)

@@ -1,0 +1,67 @@
+"""How well a word would fit, at every position: what decides where a pin without a place goes.
+
+A DisCo model predicts each position from all others at once. So a draft is made without these pins, and each
+position is asked what it would rather be: the word of the draft, or a token of the pin. A CMLM knows a
+position's word unless it is masked, and is asked with all words masked.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from disco_mt import context
+from disco_mt.decoding.length_beam import Candidates, Iterative, predict
+from disco_mt.pins.pinned import Pinned
+
+DRAFT_PASSES = 4  # of easy-first; about as many as it needs to converge
+
+
+def fit(model: Iterative, candidates: Candidates, tokens: Tensor, widths: Tensor) -> Tensor:
+    """Gain in log probability if a token stood at a position: (rows, tgt, tokens).
+
+    tokens: (B, tokens) those of each sentence's pins, end to end; widths: of the pin that
+    each belongs to; 0: padding.
+    """
+    sentence = candidates.words.nonzero()[:, 0] // candidates.beam  # of every word
+    wanted, widths = tokens[sentence], widths[sentence]  # (words, tokens)
+    table = torch.zeros(*candidates.words.shape, tokens.shape[1], dtype=torch.double, device=tokens.device)
+    if model.sees_masks:
+        visible = context.observed_set(candidates.words, candidates.eos)
+        hidden = model.decode(candidates.blank(), visible, candidates.encoded)[candidates.words]
+        table[candidates.words] = model.word_log_probs(hidden, wanted).double()
+        return table
+    ids = draft(model, candidates)
+    for width in sorted(set(widths.flatten().tolist()) - {0}):
+        hidden = model.decode(ids, _apart(candidates, width), candidates.encoded)[candidates.words]
+        both = torch.cat([wanted, ids[candidates.words][:, None]], dim=1)
+        log_probs = model.word_log_probs(hidden, both).double()
+        gain = log_probs[:, :-1] - log_probs[:, -1:]
+        table[candidates.words] += gain.masked_fill(widths != width, 0.0)
+    return table
+
+
+def placing_passes(model: Iterative, pinned: Pinned | None) -> list[int]:
+    """Passes that `fit` takes for each sentence."""
+    sentences = () if pinned is None else pinned.sentences
+    widths = [{len(pin.tokens) for pin in pins if pin.at is None} for pins in sentences]
+    if model.sees_masks:
+        return [min(1, len(each)) for each in widths]
+    return [DRAFT_PASSES + len(each) if each else 0 for each in widths]
+
+
+def draft(model: Iterative, candidates: Candidates) -> Tensor:
+    """What easy-first writes in a few passes: (rows, tgt)."""
+    visible = context.observed_set(candidates.words & ~candidates.free, candidates.eos)
+    now = predict(model, candidates, candidates.blank(), visible)
+    visible = context.by_order(candidates.order(now.log_probs), candidates.words, candidates.eos)
+    for _ in range(DRAFT_PASSES - 1):
+        now = predict(model, candidates, now.ids, visible)
+    return now.ids
+
+
+def _apart(candidates: Candidates, width: int) -> Tensor:
+    """Every position sees the words at least `width` away: none that a pin of that width would replace."""
+    place = torch.arange(candidates.words.shape[1], device=candidates.words.device)
+    far = (place[:, None] - place).abs() >= width
+    return (candidates.words[:, None, :] & far) | candidates.eos[:, None, :]

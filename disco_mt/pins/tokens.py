@@ -1,0 +1,56 @@
+"""From pins as a person gives them to pins as decoders take them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from disco_mt.core.errors import UserError
+from disco_mt.nn.config import ModelConfig
+from disco_mt.pins.parse import Pin, may_follow, may_precede
+from disco_mt.pins.pinned import Neighbours, TokenPin, pin_problem
+from disco_mt.text.tokenizer import Tokenizer
+
+TokenPins = tuple[TokenPin, ...]
+"""The pins of one sentence."""
+
+
+def check_number(pinned: Sequence[Sequence[Pin]], texts: int) -> None:
+    """Refuse pins that are not one list a text."""
+    if len(pinned) != texts or any(isinstance(pins, Pin | str) for pins in pinned):
+        raise UserError(
+            f"pinned must be a list of pins for each of the {texts} texts (empty where nothing is pinned), "
+            f"got {len(pinned)} entries"
+        )
+
+
+def token_pins(
+    pins: Sequence[Pin], sentences: int, target: Tokenizer, config: ModelConfig
+) -> list[TokenPins] | str:
+    """The pins of each sentence of a text. A string says why they cannot be kept."""
+    found: list[list[TokenPin]] = [[] for _ in range(sentences)]
+    for pin in pins:
+        if pin.sentence >= sentences:
+            return (
+                f"pin {pin.text[:80]!r} is for sentence {pin.sentence} (counted from 0), but the text has "
+                f"{sentences}"
+            )
+        ids = pin.ids(target)
+        if isinstance(ids, str):
+            return ids
+        found[pin.sentence].append(TokenPin(tuple(ids), pin.at, pin.ends_a_word))
+    problems = (problem(tuple(each), config) for each in found)
+    return next((each for each in problems if each), "") or [tuple(each) for each in found]
+
+
+def problem(pins: TokenPins, config: ModelConfig) -> str:
+    """Why a model cannot keep these pins; "" if it can."""
+    return pin_problem(pins, config.longest_target, config.target_vocabulary) if pins else ""
+
+
+def neighbours(target: Tokenizer, device: str) -> Neighbours:
+    """What may stand beside a pin, for every id of the vocabulary."""
+    return Neighbours(
+        torch.tensor(may_precede(target), device=device), torch.tensor(may_follow(target), device=device)
+    )

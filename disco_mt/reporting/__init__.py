@@ -1,0 +1,1 @@
+"""Tables, plots, intervals and verdicts, for experiments, benchmarks and model cards."""

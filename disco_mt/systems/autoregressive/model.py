@@ -1,0 +1,109 @@
+"""The autoregressive transformer (AT): the baseline, the teacher, and with contextless keys an ablation."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from disco_mt.core.special_tokens import BOS, MASK, PAD, UNK
+from disco_mt.nn.base import BestWords, TranslationModel
+from disco_mt.nn.config import ModelConfig
+from disco_mt.nn.encoder import Encoded, scaled
+from disco_mt.nn.layers import DecoderLayer, KeyValue
+
+
+class KVCache:
+    """Keys and values of the words so far, in buffers that double: a step costs its attention, no more.
+
+    A row a sentence. The beams of a sentence put their words into the same row, side by side, and nothing is
+    ever moved when beams change places: who descends from whom is a mask (systems/autoregressive/decoding.py).
+    """
+
+    def __init__(self, layers: int) -> None:
+        self.length = 0  # entries in a row
+        self.buffers: list[KeyValue | None] = [None] * layers
+
+    def extend(self, layer: int, new: KeyValue) -> KeyValue:
+        """Append entries, (rows, heads, entries, size) each, and return all; the caller adds to `length`."""
+        end = self.length + new.key.shape[2]
+        buffer = self._room(layer, new, end)
+        buffer.key[:, :, self.length : end] = new.key
+        buffer.value[:, :, self.length : end] = new.value
+        return KeyValue(buffer.key[:, :, :end], buffer.value[:, :, :end])
+
+    def select(self, rows: Tensor) -> None:
+        """Keep the chosen rows, in that order (the others are finished)."""
+        self.buffers = [None if buffer is None else buffer.rows(rows) for buffer in self.buffers]
+
+    def _room(self, layer: int, new: KeyValue, end: int) -> KeyValue:
+        buffer = self.buffers[layer]
+        if buffer is None or buffer.key.shape[2] < end:
+            rows, heads, _, size = new.key.shape
+            grown = [new.key.new_empty(rows, heads, max(16, 2 * end), size) for _ in range(2)]
+            if buffer is not None:
+                for goal, source in zip(grown, buffer, strict=True):
+                    goal[:, :, : self.length] = source[:, :, : self.length]
+            buffer = self.buffers[layer] = KeyValue(*grown)
+        return buffer
+
+
+class Autoregressive(TranslationModel):
+    """Reads BOS and the words so far, predicts the next word, and EOS at the end."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config, with_length=False)
+
+    def decode(self, target: Tensor, encoded: Encoded) -> Tensor:
+        """All positions at once, teacher-forced: row n predicts target[n]. target: (batch, tgt) with EOS."""
+        hidden: Tensor = self.norm(self.states(target, encoded)[-1])
+        return hidden
+
+    def states(self, target: Tensor, encoded: Encoded) -> list[Tensor]:
+        """The decoder's input, w + p, and what each layer makes of it: (batch, tgt, width) each."""
+        inputs = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)
+        states = [self.dropout(self.embed(inputs))]
+        size = inputs.shape[1]
+        causal = torch.ones(1, size, size, dtype=torch.bool, device=target.device).tril()
+        for layer, source in zip(self.decoder_layers, encoded.cross, strict=True):
+            keys = self._keys(layer, states[-1], states[0])
+            states.append(layer(states[-1], keys, causal, source, encoded.visible))
+        return states
+
+    def start(self) -> KVCache:
+        """An empty prefix."""
+        return KVCache(len(self.layers))
+
+    def step(
+        self, last: Tensor, place: int, visible: Tensor | None, past: KVCache, encoded: Encoded
+    ) -> Tensor:
+        """One more position, `place`: `past` grows by the newest words -> hidden (sentences, beams, width).
+
+        last: (sentences, beams) the newest words; visible: (sentences, beams, entries of `past` and then
+        those of `last`), which of them are a beam's own words; None = all. encoded: a row a sentence.
+        """
+        h = embedded = scaled(self.words(last), self.config) + self.positions(1, start=place)
+        for number, (layer, source) in enumerate(zip(self.decoder_layers, encoded.cross, strict=True)):
+            keys = past.extend(number, self._keys(layer, h, embedded))
+            h = layer(h, keys, visible, source, encoded.visible)
+        past.length += last.shape[1]
+        hidden: Tensor = self.norm(h)
+        return hidden
+
+    def next_words(self, hidden: Tensor, number: int) -> BestWords:
+        """The likeliest continuations, words and EOS, best first: (rows, width) -> (rows, number) each.
+
+        Softmax over all entries; special tokens but EOS are never among them (they have -inf).
+        """
+        number = min(number, self.config.target_vocabulary)
+        chunks = [_likeliest(self.logits(hidden[rows]), number) for rows in self._chunks(hidden)]
+        return BestWords(torch.cat([ids for ids, _ in chunks]), torch.cat([logs for _, logs in chunks]))
+
+    def _keys(self, layer: DecoderLayer, h: Tensor, embedded: Tensor) -> KeyValue:
+        return layer.contextless_keys(embedded) if self.config.contextless else layer.contextual_keys(h)
+
+
+def _likeliest(logits: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    norm = logits.logsumexp(dim=1, keepdim=True)
+    logits[:, [BOS, PAD, UNK, MASK]] = -torch.inf
+    best, ids = logits.topk(number, dim=1)
+    return ids, best - norm

@@ -1,0 +1,26 @@
+"""The conditional masked language model (Ghazvininejad et al. 2019): a transformer that fills in masks."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.config import ModelConfig
+from disco_mt.nn.encoder import Encoded
+
+
+class CMLM(TranslationModel):
+    """Contextual keys and values: safe, because a word to be predicted is not in the input, `<mask>` is."""
+
+    sees_masks = True
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config, with_length=True)
+
+    def decode(self, tokens: Tensor, visible: Tensor, encoded: Encoded) -> Tensor:
+        """tokens: (batch, tgt), masked words as MASK; visible: (batch, tgt, tgt) -> (batch, tgt, width)."""
+        h = self.dropout(self.embed(tokens))
+        for layer, source in zip(self.decoder_layers, encoded.cross, strict=True):
+            h = layer(h, layer.contextual_keys(h), visible, source, encoded.visible)
+        hidden: Tensor = self.norm(h)
+        return hidden
