@@ -16,11 +16,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from disco_mt import translator as translator_module
 from disco_mt.cli import main
 from disco_mt.core.special_tokens import BOS, EOS, MASK, NUM_SPECIAL, PAD, UNK
 from disco_mt.decoding.options import DecodingOptions
 from disco_mt.interop.marian import MarianOptions, import_marian
+from disco_mt.nn import find
 from disco_mt.nn.config import ModelConfig, Stack
 from disco_mt.systems.autoregressive.model import Autoregressive
 from disco_mt.text.sentencepiece import UNREACHABLE
@@ -261,7 +261,7 @@ def test_a_model_from_the_hub(original: Path, monkeypatch: pytest.MonkeyPatch) -
         asked.append((name, files))
         return original
 
-    monkeypatch.setattr(translator_module, "_from_hub", fetch)
+    monkeypatch.setattr(find, "_from_hub", fetch)
     arguments = command(original)
     arguments[2] = "Helsinki-NLP/opus-mt-en-fr"
     assert main(arguments) == 0
