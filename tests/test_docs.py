@@ -21,7 +21,7 @@ CONVERSION = ROOT / "docs" / "conversion.md"
 OTHERS = {ROOT / "docs" / "serving.md", CONVERSION}  # have tests of their own
 PAGES = [ROOT / "README.md", *sorted(set((ROOT / "docs").glob("*.md")) - OTHERS)]
 SHORT = ("--training.max-steps", "3", "--training.dev-every", "3", "--training.max-epochs", "0")
-LONG = ("demo", "experiment", "recipe", "serve")  # minutes, hours, or until they are stopped
+LONG = ("demo", "experiment", "recipe", "serve", "suite")  # minutes, hours, or until they are stopped
 
 
 def commands(page: Path) -> list[list[str]]:

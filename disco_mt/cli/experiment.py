@@ -31,7 +31,7 @@ DESK = "multi30k.en-de"
 class ExperimentCommand:
     """Repeat a table or figure of the paper with the models of a suite, and say which of its claims hold.
 
-    disco experiment main --recipe multi30k.en-de
+    disco experiment main --suite multi30k.en-de
 
     disco experiment speed --threads 1 --out speed
 
@@ -44,7 +44,7 @@ class ExperimentCommand:
 
     name: tyro.conf.Positional[str]
     """Which experiment."""
-    recipe: str = ""
+    suite: str = ""
     """Suite whose models are compared. Default: multi30k.en-de; with --scale paper, the paper's corpora."""
     runs: Path | None = None
     """Folder of results; by default DISCO_RUNS, or the user's cache folder."""
@@ -70,7 +70,7 @@ def run(command: ExperimentCommand) -> int:
         require_matplotlib()
     use_threads(command.threads)
     check_device(command.device)
-    names = suites(command.name, experiment, command.recipe, command.options)
+    names = suites(command.name, experiment, command.suite, command.options)
     for name in names:
         suite = load_suite(name)
         workspace = Workspace(suite, command.runs and command.runs / suite.name, command.data)
@@ -90,24 +90,24 @@ def run(command: ExperimentCommand) -> int:
     return 0
 
 
-def typed(command: ExperimentCommand, recipe: str) -> str:
+def typed(command: ExperimentCommand, suite: str) -> str:
     """The command that makes the same report, without the folders of this machine."""
-    known = recipe if recipe in shipped_suites() else Path(recipe).name
+    known = suite if suite in shipped_suites() else Path(suite).name
     threads = ["--threads", str(command.threads)] if command.threads else []
     return shlex.join(
-        ["disco", "experiment", command.name, "--recipe", known, *threads, *command.options.changed()]
+        ["disco", "experiment", command.name, "--suite", known, *threads, *command.options.changed()]
     )
 
 
-def suites(name: str, experiment: Experiment, recipe: str, options: Options) -> list[str]:
+def suites(name: str, experiment: Experiment, suite: str, options: Options) -> list[str]:
     """The suites to run on; at the paper's scale, all of the experiment must ship or be given."""
-    if recipe or options.scale == "desk":
-        return [recipe or DESK]
+    if suite or options.scale == "desk":
+        return [suite or DESK]
     missing = [each for each in experiment.paper_suites if each not in shipped_suites()]
     if missing:
         raise UserError(
             f"experiment {name} at --scale paper needs the suites {', '.join(missing)}, which this version "
-            f"does not have; it has: {', '.join(shipped_suites()) or 'none'}. Give your own with --recipe "
+            f"does not have; it has: {', '.join(shipped_suites()) or 'none'}. Give your own with --suite "
             "FILE.toml"
         )
     return list(experiment.paper_suites)

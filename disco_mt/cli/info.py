@@ -20,7 +20,7 @@ _EXTRAS = ("ctranslate2", "jieba")
 
 
 def info(json_: Annotated[bool, tyro.conf.arg(name="json")] = False) -> int:
-    """Versions, threads, devices, and the models, recipes and suites (`disco recipe`) that ship.
+    """Versions, threads, devices, and the models, recipes and suites (`disco suite`) that ship.
 
     Args:
         json_: Print as JSON.

@@ -30,7 +30,7 @@ def run(lab: Lab, options: Options, command: str) -> Report:
     """All systems of the suite that are trained."""
     curves = [_curve(lab, name) for name in lab.suite.systems if lab.workspace.is_trained(name)]
     if not curves:
-        raise UserError(f"nothing is trained yet; run: disco recipe run {lab.suite.name} --stage train")
+        raise UserError(f"nothing is trained yet; run: disco suite run {lab.suite.name} --stage train")
     kinds = {"autoregressive": "AT", "cmlm": "CMLM", "disco": "DisCo"}
     return Report(
         title=f"Training: {lab.suite.name}",

@@ -262,7 +262,7 @@ def require_models(workspace: Workspace, systems: Sequence[str]) -> None:
     missing = [name for name in systems if not stages[f"average:{name}"].done]
     if not missing:
         return
-    commands = [f"disco recipe run {workspace.suite.name} --stage average:{name}" for name in missing]
+    commands = [f"disco suite run {workspace.suite.name} --stage average:{name}" for name in missing]
     raise UserError(
         f"{len(missing)} of the models that this experiment compares are not there yet "
         f"({', '.join(missing)}). "

@@ -274,8 +274,8 @@ def _card(
         header,
         f"# {packaged.out.name}: {source} to {target}, {model.kind}",
         f"{sizes}, weights in half precision ({packaged.megabytes:.1f} MB). Made with:",
-        f"```sh\ndisco recipe run {suite.name} --stage average\n"
-        f"disco recipe package {suite.name} --system {system} --out {packaged.out.name}\n```",
+        f"```sh\ndisco suite run {suite.name} --stage average\n"
+        f"disco suite package {suite.name} --system {system} --out {packaged.out.name}\n```",
         _learnt(workspace, system),
         "\n".join(["## Scores", "", *_scores(workspace, rows)]),
     ]

@@ -1,6 +1,6 @@
 """A suite: a whole experiment as one TOML file. Data, preparation, teacher, distillation, students, scores.
 
-    about = "one line for `disco recipe list`"
+    about = "one line for `disco suite list`"
     like = "OTHER"                   # take over all of another suite: one that ships, or a file beside this
     without = ["NAME"]               # ... but these of its systems
     average = 5                      # checkpoints that make a model

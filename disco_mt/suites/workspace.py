@@ -120,7 +120,7 @@ class Workspace:
         if not stage.done:
             raise UserError(
                 f"{name} of {self.suite.name} is not there yet (looked in {stage.directory}); make it with: "
-                f"disco recipe run {self.suite.name} --stage {name}"
+                f"disco suite run {self.suite.name} --stage {name}"
             )
         return stage.output
 

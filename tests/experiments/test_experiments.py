@@ -45,7 +45,7 @@ SHORT = ("--samples", "20", "--sentences", "2", "--repeats", "2", "--steps", "2"
 
 def experiment(workspace: Workspace, name: str, *arguments: object) -> int:
     folder = workspace.folder.parent
-    given = ["experiment", name, "--recipe", folder.parent / "mini.toml", "--runs", folder, *arguments]
+    given = ["experiment", name, "--suite", folder.parent / "mini.toml", "--runs", folder, *arguments]
     return main([str(argument) for argument in given])
 
 
@@ -73,7 +73,7 @@ def test_report(workspace: Workspace, tmp_path: Path, name: str):
     text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     found = tables(text)
     assert rows is None or len(found[0]) == rows
-    assert f"disco experiment {name} --recipe" in text
+    assert f"disco experiment {name} --suite" in text
     if claim:
         verdicts = [row.split(" | ") for row in found[-1]]
         assert any(claim in row[0] for row in verdicts)
@@ -108,8 +108,8 @@ def test_missing_models_are_named_with_the_commands_that_make_them(tmp_path: Pat
         (mini.stage(f"average:{system}").directory / DONE).unlink()
     assert experiment(mini, "main", "--out", tmp_path / "out") == 2
     error = capsys.readouterr().err
-    assert "disco recipe run mini --stage average:cmlm\n" in error
-    assert "disco recipe run mini --stage average:disco\n" in error
+    assert "disco suite run mini --stage average:cmlm\n" in error
+    assert "disco suite run mini --stage average:disco\n" in error
     assert "average:at" not in error
     assert not (tmp_path / "out").exists()
 
@@ -140,7 +140,7 @@ def test_main_without_cmlm_and_distilled_at(workspace: Workspace, tmp_path: Path
     without += ["disco-spliced"]
     (tmp_path / "whole.toml").write_text(text, encoding="utf-8")
     (tmp_path / "mini.toml").write_text(f'like = "whole.toml"\nwithout = {without}\n', encoding="utf-8")
-    given = ("--recipe", tmp_path / "mini.toml", "--runs", runs, "--out", tmp_path / "out", *SHORT)
+    given = ("--suite", tmp_path / "mini.toml", "--runs", runs, "--out", tmp_path / "out", *SHORT)
     assert main(["experiment", "main", *map(str, given)]) == 0
     found = tables((tmp_path / "out" / "report.md").read_text("utf-8"))
     assert len(found[0]) == 6
@@ -161,7 +161,7 @@ def test_two_readers_without_a_plain_disco(workspace: Workspace, tmp_path: Path)
     text = (runs.parent / "mini.toml").read_text("utf-8")
     mixture = '[systems.disco-mixture]\ndata = "distilled"\nobjective.name = "mixture"\n'
     (tmp_path / "mini.toml").write_text(text[: text.index("[systems.at]")] + mixture, encoding="utf-8")
-    given = ("--recipe", tmp_path / "mini.toml", "--runs", runs, "--out", tmp_path / "out", *SHORT)
+    given = ("--suite", tmp_path / "mini.toml", "--runs", runs, "--out", tmp_path / "out", *SHORT)
     assert main(["experiment", "two-readers", *map(str, given)]) == 0
     rows, *_, verdicts = tables((tmp_path / "out" / "report.md").read_text("utf-8"))
     assert len(rows) == 13
@@ -200,8 +200,8 @@ def test_paper_scale_names_what_is_missing(capsys, monkeypatch, tmp_path: Path):
     monkeypatch.setenv("DISCO_RUNS", str(tmp_path))
     assert main(["experiment", "distillation", "--scale", "paper"]) == 2
     error = capsys.readouterr().err
-    assert "disco recipe run wmt14.en-de --stage average:cmlm-raw\n" in error
-    assert "disco recipe run wmt14.en-de --stage average:at-distilled\n" in error
+    assert "disco suite run wmt14.en-de --stage average:cmlm-raw\n" in error
+    assert "disco suite run wmt14.en-de --stage average:at-distilled\n" in error
 
 
 def test_paper_scale_adds_the_papers_bleu(workspace: Workspace, tmp_path: Path):

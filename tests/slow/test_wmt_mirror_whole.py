@@ -24,7 +24,7 @@ def test_every_stage_of_every_system(tmp_path: Path, name: str) -> None:
         sys.executable,
         "-m",
         "disco_mt",
-        "recipe",
+        "suite",
         "run",
         str(path),
         *folders,

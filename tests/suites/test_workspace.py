@@ -302,7 +302,7 @@ def test_a_lock_lasts_as_long_as_the_command_that_inherits_it(tmp_path: Path) ->
 
 def test_missing_results_say_how_to_make_them(tmp_path: Path) -> None:
     space = workspace(tmp_path)
-    with pytest.raises(UserError, match=r"disco recipe run animals --stage average:disco"):
+    with pytest.raises(UserError, match=r"disco suite run animals --stage average:disco"):
         space.model("disco")
     with pytest.raises(UserError, match=r"--stage distill"):
         space.dataset("distilled")
@@ -358,7 +358,7 @@ def test_commands_that_are_run_for_real(tmp_path: Path, capfd: pytest.CaptureFix
     """From the text to the scores; then again, and nothing happens. tests/slow/ has all stages."""
     corpora, suite = write_corpus(tmp_path / "corpora"), write_suite(tmp_path)
     options = [str(suite), "--runs", str(tmp_path), "--data", str(corpora), "--stage", "evaluate:teacher"]
-    assert main(["recipe", "run", *options]) == 0
+    assert main(["suite", "run", *options]) == 0
     out = capfd.readouterr().out
     assert "$ disco train " in out
     assert "| teacher |" in out
@@ -369,25 +369,30 @@ def test_commands_that_are_run_for_real(tmp_path: Path, capfd: pytest.CaptureFix
     assert space.scores("teacher")["sentences"] == 5
     assert space.scores("teacher")["decoding"]["strategy"] == "beam"
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    assert main(["recipe", "run", *options]) == 0
+    assert main(["suite", "run", *options]) == 0
     assert "$ disco" not in capfd.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
-def test_recipes_are_listed_and_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["recipe", "list"]) == 0
+def test_suites_are_listed_and_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["suite", "list"]) == 0
     assert "multi30k.en-de  " in capfd.readouterr().out
     suite = write_suite(tmp_path)
-    assert main(["recipe", "show", str(suite)]) == 0
+    assert main(["suite", "show", str(suite)]) == 0
     shown = capfd.readouterr().out
     assert shown.startswith(suite.read_text(encoding="utf-8"))
     assert "# train:mixed" in shown
-    assert main(["recipe", "show", str(suite), "--system", "mixed"]) == 0
+    assert main(["suite", "show", str(suite), "--system", "mixed"]) == 0
     assert 'name = "mixture"' in capfd.readouterr().out
-    assert main(["recipe", "dance"]) == 2
+    assert main(["suite", "dance"]) == 2
     assert "there are: list, show, run" in capfd.readouterr().err
-    assert main(["recipe", "run", str(suite), "--stage", "bake"]) == 2
+    assert main(["suite", "run", str(suite), "--stage", "bake"]) == 2
     assert "there are: prepare, train:teacher" in capfd.readouterr().err
+
+
+def test_the_old_name_is_refused_with_the_new_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recipe", "run", "my suite.toml"]) == 2
+    assert "disco recipe is now disco suite: disco suite run 'my suite.toml'" in capsys.readouterr().err
 
 
 def test_a_missing_package_is_told_before_any_training(

@@ -1,4 +1,4 @@
-"""disco recipe: whole experiments (suites), from the data to the scores, stage by stage."""
+"""disco suite: whole experiments (suites), from the data to the scores, stage by stage."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from disco_mt.suites.workspace import Workspace
 Json = Annotated[bool, tyro.conf.arg(name="json")]
 Name = Annotated[str, tyro.conf.Positional]
 
-USAGE = """usage: disco recipe list | show NAME | run NAME | package NAME
+USAGE = """usage: disco suite list | show NAME | run NAME | package NAME
 
-A recipe of this kind is a whole experiment in one file: data, preparation, teacher, distillation, students,
-averaging, evaluation. Stages that are done are not run again; a stopped one goes on where it was.
+A suite is a whole experiment in one file: data, preparation, teacher, distillation, students,
+averaging, evaluation. Finished stages are not run again; a stopped one resumes where it was.
 
-  disco recipe list          the recipes that ship
-  disco recipe show NAME     the file, and which stages are done
-  disco recipe run NAME      run all stages, or some with --stage
-  disco recipe package NAME  one of its models as a directory to pass on
+  disco suite list          the suites that ship
+  disco suite show NAME     the file, and which stages are done
+  disco suite run NAME      run all stages, or some with --stage
+  disco suite package NAME  one of its models as a directory to pass on
 
-  disco recipe run --help    options; results go to the folder DISCO_RUNS, or the user's cache folder"""
+  disco suite run --help    options; results go to the folder DISCO_RUNS, or the user's cache folder"""
 
 
-def list_recipes(json_: Json = False) -> int:
-    """The recipes that ship.
+def list_suites(json_: Json = False) -> int:
+    """The suites that ship.
 
     Args:
         json_: Print as JSON.
@@ -50,12 +50,12 @@ def list_recipes(json_: Json = False) -> int:
 def show(
     name: Name, system: str = "", runs: Path | None = None, data: Path | None = None, json_: Json = False
 ) -> int:
-    """The file of a recipe, its stages, and which of them are done.
+    """The file of a suite, its stages, and which of them are done.
 
-    disco recipe show multi30k.en-de
+    disco suite show multi30k.en-de
 
     Args:
-        name: A recipe that ships, or a file.
+        name: A suite that ships, or a file.
         system: Only this system (or NAME@VALUE), as a file that `disco train` reads, with every value.
         runs: Folder of results; by default DISCO_RUNS, or the user's cache folder.
         data: Folder of the corpus; by default DISCO_DATA.
@@ -89,13 +89,13 @@ def run(
     quiet: bool = False,
     json_: Json = False,
 ) -> int:
-    """Run the stages of a recipe that are not done yet; each is printed as the `disco` command that it is.
+    """Run the stages of a suite that are not done yet; each is printed as the `disco` command that it is.
 
-    disco recipe run multi30k.en-de --data corpora --jobs 2
-    disco recipe run wmt14.en-de --data corpora --device cuda --processes 8
+    disco suite run multi30k.en-de --data corpora --jobs 2
+    disco suite run wmt14.en-de --data corpora --device cuda --processes 8
 
     Args:
-        name: A recipe that ships, or a file.
+        name: A suite that ships, or a file.
         stage: Only these stages and what they need: such as train:at-raw, or train for all trainings.
         jobs: How many stages run side by side, where they do not need each other.
         threads: Threads of each process.
@@ -130,10 +130,10 @@ def package_model(
 ) -> int:
     """Write a system's averaged model in half precision, with scores and examples in its model card.
 
-    disco recipe package tatoeba.en-de --system disco-distilled --out en-de
+    disco suite package tatoeba.en-de --system disco-distilled --out en-de
 
     Args:
-        name: A recipe that ships, or a file.
+        name: A suite that ships, or a file.
         system: Which of its systems.
         out: Model directory to write; it must not exist yet.
         runs: Folder of results; by default DISCO_RUNS, or the user's cache folder.
@@ -149,7 +149,7 @@ def package_model(
 def main(arguments: list[str]) -> int:
     """The verb, and its own verbs."""
     actions: dict[str, Callable[..., int]] = {
-        "list": list_recipes,
+        "list": list_suites,
         "show": show,
         "run": run,
         "package": package_model,
@@ -158,8 +158,8 @@ def main(arguments: list[str]) -> int:
         print(USAGE)
         return 0 if arguments else 2
     if arguments[0] not in actions:
-        raise UserError(f"unknown: disco recipe {arguments[0]}; there are: {', '.join(actions)}")
-    return call(actions[arguments[0]], f"recipe {arguments[0]}", arguments[1:])
+        raise UserError(f"unknown: disco suite {arguments[0]}; there are: {', '.join(actions)}")
+    return call(actions[arguments[0]], f"suite {arguments[0]}", arguments[1:])
 
 
 def _summary(stage: Stage) -> dict[str, Any]:

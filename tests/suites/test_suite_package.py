@@ -129,6 +129,6 @@ def test_the_command_says_what_it_wrote(
 ) -> None:
     folder = workspace.folder.parent.parent
     options = ["--runs", str(folder / "runs"), "--data", str(folder / "data"), "--out", str(tmp_path / "de")]
-    assert main(["recipe", "package", str(folder / "animals.toml"), "--system", "disco", *options]) == 0
+    assert main(["suite", "package", str(folder / "animals.toml"), "--system", "disco", *options]) == 0
     assert "BLEU on the test set in" in capsys.readouterr().out
-    assert main(["recipe", "package", str(folder / "animals.toml"), "--system", "disco", *options]) == 2
+    assert main(["suite", "package", str(folder / "animals.toml"), "--system", "disco", *options]) == 2

@@ -1,4 +1,4 @@
-"""A recipe that is stopped and killed while it trains goes on where it was, and comes to the same end."""
+"""A suite that is stopped and killed while it trains goes on where it was, and comes to the same end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEPS = ("max_steps = 4", "max_steps = 300\nlog_every = 1\nsave_every = 5")
 def start(suite: Path, *options: str) -> subprocess.Popen[str]:
     """In a process group of its own, so that a signal reaches this process alone."""
     folder = suite.parent
-    command = [sys.executable, "-m", "disco_mt", "recipe", "run", str(suite), "--runs", str(folder / "runs")]
+    command = [sys.executable, "-m", "disco_mt", "suite", "run", str(suite), "--runs", str(folder / "runs")]
     command += ["--data", str(folder / "corpora"), *options]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
