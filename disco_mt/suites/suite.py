@@ -3,7 +3,7 @@
     about = "one line for `disco recipe list`"
     like = "OTHER"                   # take over all of another suite: one that ships, or a file beside this
     without = ["NAME"]               # ... but these of its systems
-    average = 5                      # checkpoints that are averaged; left out: chosen by the dev BLEU of the mean
+    average = 5                      # checkpoints to average; left out: chosen by dev BLEU
     [data]                           # DataOptions: which corpus, which languages
     [prepare]                        # Preparation
     [distill]                        # Distillation: who teaches, and how its translations are found

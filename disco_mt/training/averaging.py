@@ -115,8 +115,8 @@ def _chosen(run: Path, number: int) -> list[Averaged]:
     kept = _best(run)
     if number > len(kept):
         raise UserError(
-            f"{run} has kept {len(kept)} checkpoints, so {number} cannot be averaged; average fewer, or train "
-            "with a larger training.keep_best and more dev scores"
+            f"{run} has kept {len(kept)} checkpoints, so {number} cannot be averaged; average fewer, or "
+            "train with a larger training.keep_best and more dev scores"
         )
     return kept[:number]
 
