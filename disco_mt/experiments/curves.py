@@ -8,9 +8,9 @@ from disco_mt.core.errors import UserError
 from disco_mt.experiments.decode import Lab
 from disco_mt.experiments.experiment import Experiment, Options
 from disco_mt.experiments.main import SUITES
-from disco_mt.experiments.plot import Figure, Series
-from disco_mt.experiments.report import Report
-from disco_mt.experiments.table import Table, duration, number
+from disco_mt.reporting.plots import Figure, Series
+from disco_mt.reporting.reports import Report
+from disco_mt.reporting.tables import Table, duration, number
 from disco_mt.training.rundir import read_log
 
 

@@ -86,7 +86,7 @@ class MoreSources:
     splice: float = 0.0
     """Made-up sources to make a training pair (distill/splice.py)."""
     also_from: tuple[str, ...] = ()
-    """Other pairs of the corpus, such as en-fr, whose sources are translated, too (distill/monolingual.py)."""
+    """Other pairs of the corpus, such as en-fr: their sources are translated too (distill/monolingual.py)."""
 
     @property
     def other_pairs(self) -> list[Languages]:
