@@ -42,7 +42,7 @@ def run(lab: Lab, options: Options, command: str) -> Report:
         ),
         notes=(
             "Dev BLEU is that of single checkpoints, with the decoder that training uses for it; the models "
-            f"of the other tables are the mean of the best {lab.suite.average}.",
+            f"of the other tables are the mean of the best {lab.suite.average or 'ones'}.",
             "Time is that of one thread of this machine, with whatever ran beside it: an order of magnitude.",
         ),
     )
