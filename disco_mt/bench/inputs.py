@@ -14,7 +14,7 @@ from disco_mt.core.errors import UserError
 from disco_mt.engine.pruning import Pruning
 from disco_mt.engine.skipping import Structure
 from disco_mt.evaluation.quality import References, read_references
-from disco_mt.experiments import systems as roles
+from disco_mt.experiments import roles
 from disco_mt.experiments.decode import Lab, require_models
 from disco_mt.nn.config import ModelConfig
 from disco_mt.nn.directory import read_config
@@ -124,7 +124,7 @@ def suite_inputs(workspace: Workspace) -> Inputs:
     names = roles.systems_for(workspace.suite, [role for role in wanted if role is not None])
     require_models(workspace, names)
     lab = Lab(workspace)
-    weights = [_trained(lab.model(name), name) for name in names]
+    weights = [_trained(lab.workspace.model(name), name) for name in names]
     return _trained_inputs(
         workspace.suite.name, weights, lab.sources("test"), lab.references("test"), lab.language
     )

@@ -213,7 +213,7 @@ def _inputs(command: BenchCommand) -> Inputs:
         return model_inputs(command.models, command.source, command.reference)
     if command.recipe:
         suite = load_suite(command.recipe)
-        return suite_inputs(Workspace(suite, command.runs and command.runs / suite.name))
+        return suite_inputs(Workspace(suite, command.runs))
     return random_inputs(command.size, command.lengths, command.sentences, command.structure)
 
 

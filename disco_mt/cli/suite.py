@@ -11,6 +11,8 @@ import tyro
 
 from disco_mt.cli.common import call
 from disco_mt.core.errors import UserError
+from disco_mt.reporting.reports import first_table
+from disco_mt.reporting.tables import Table, markdown, number
 from disco_mt.suites.package import package
 from disco_mt.suites.stages import Stage
 from disco_mt.suites.suite import find_suite, load_suite, shipped_suites
@@ -22,7 +24,7 @@ Name = Annotated[str, tyro.conf.Positional]
 USAGE = """usage: disco suite list | show NAME | run NAME | package NAME
 
 A suite is a whole experiment in one file: data, preparation, teacher, distillation, students,
-averaging, evaluation. Finished stages are not run again; a stopped one resumes where it was.
+averaging, evaluation, tables. Finished stages are not run again; a stopped one resumes where it was.
 
   disco suite list          the suites that ship
   disco suite show NAME     the file, and which stages are done
@@ -38,12 +40,12 @@ def list_suites(json_: Json = False) -> int:
     Args:
         json_: Print as JSON.
     """
-    found = {name: load_suite(name).about for name in shipped_suites()}
+    abouts = {name: load_suite(name).about for name in shipped_suites()}
     if json_:
-        print(json.dumps(found, ensure_ascii=False))
+        print(json.dumps(abouts, ensure_ascii=False))
     else:
-        width = max(map(len, found))
-        print("\n".join(f"{name:<{width}}  {about}" for name, about in found.items()))
+        width = max(map(len, abouts))
+        print("\n".join(f"{name:<{width}}  {about}" for name, about in abouts.items()))
     return 0
 
 
@@ -65,7 +67,7 @@ def show(
     if system:
         print(suite.training(system).as_toml(), end="")
         return 0
-    stages = Workspace(suite, runs and runs / suite.name, data).stages()
+    stages = Workspace(suite, runs, data).stages()
     if json_:
         print(json.dumps([_summary(stage) for stage in stages]))
         return 0
@@ -107,18 +109,30 @@ def run(
         json_: Print the scores as JSON.
     """
     suite = load_suite(name)
-    workspace = Workspace(suite, runs and runs / suite.name, data)
+    workspace = Workspace(suite, runs, data)
     workspace.run(stage or None, jobs, quiet or json_, threads, processes, device)
-    scores = {
-        system: workspace.scores(system)
-        for system in suite.systems
-        if workspace.stage(f"evaluate:{system}").done
-    }
     if json_:
-        print(json.dumps(scores))
+        print(json.dumps(_scores(workspace)))
     elif not quiet:
-        print("\n".join(_table(scores)))
+        show_results(workspace)
     return 0
+
+
+def show_results(workspace: Workspace) -> None:
+    """Print the test scores and the first table of each report, as far as they are there."""
+    scores = _scores(workspace)
+    if scores:
+        print(f"\n{markdown(_table(workspace.suite.name, scores))}")
+    for stage in workspace.stages():
+        if stage.verb == "report" and stage.done:
+            print(
+                f"\n{first_table(stage.output.read_text(encoding='utf-8'))}\n\nWhole report: {stage.output}"
+            )
+
+
+def _scores(workspace: Workspace) -> dict[str, dict[str, Any]]:
+    evaluated = [name for name in workspace.suite.systems if workspace.stage(f"evaluate:{name}").done]
+    return {name: workspace.scores(name) for name in evaluated}
 
 
 def package_model(
@@ -140,7 +154,7 @@ def package_model(
         data: Folder of the corpus; by default DISCO_DATA.
     """
     suite = load_suite(name)
-    made = package(Workspace(suite, runs and runs / suite.name, data), system, out, quiet=False)
+    made = package(Workspace(suite, runs, data), system, out, quiet=False)
     score = f"{made.quality.bleu:.2f} BLEU on the test set in {made.steps:.2f} steps"
     print(f"{out}: {made.megabytes:.1f} MB, {score}")
     return 0
@@ -171,11 +185,9 @@ def _summary(stage: Stage) -> dict[str, Any]:
     }
 
 
-def _table(scores: dict[str, dict[str, Any]]) -> list[str]:
-    """The test scores as a Markdown table."""
-    if not scores:
-        return []
-    lines = ["", "| system | BLEU | chrF | steps |", "|---|---:|---:|---:|"]
-    for system, found in scores.items():
-        lines.append(f"| {system} | {found['bleu']:.2f} | {found['chrf']:.2f} | {found['steps']:.2f} |")
-    return lines
+def _table(suite: str, scores: dict[str, dict[str, Any]]) -> Table:
+    rows = [
+        (system, number(score["bleu"]), number(score["chrf"]), number(score["steps"]))
+        for system, score in scores.items()
+    ]
+    return Table(f"Test set of {suite}", ("system", "BLEU", "chrF", "steps"), tuple(rows))

@@ -1,8 +1,8 @@
 """Translations of the dev and test sets, made once: every table takes them from the workspace's cache.
 
-FOLDER/hypotheses/SYSTEM/SPLIT-HASH.jsonl has a line a sentence (text, steps, score, tokens), the .json beside
-it what made them and how long it took. The hash is over the weights, the sources and the decoding options, so
-that a new model never meets old translations.
+FOLDER/hypotheses/SYSTEM/SPLIT-HASH.jsonl has one line per sentence (text, steps, score, tokens); the .json
+beside it says what made them and how long it took. The hash is over the weights, the sources and the decoding
+options, so that a new model never meets old translations.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from disco_mt.data.dataset import Dataset, Split
 from disco_mt.decoding.options import DecodingOptions
 from disco_mt.evaluation.quality import Quality, measure
 from disco_mt.evaluation.tune import Weight, best, tune, with_weight
-from disco_mt.experiments.systems import BEAM, Role, system_for
+from disco_mt.experiments.roles import BEAM, Role, system_for
 from disco_mt.reporting.timing import Timing, spread, take_turns
 from disco_mt.reporting.verdicts import Judge
 from disco_mt.suites.suite import Suite
@@ -47,11 +47,11 @@ _ITERATIVE = ("iterations", "length_beam")
 
 @dataclass(frozen=True)
 class Decoding:
-    """One row of a table: a system, how it decodes, and who picks among its candidates ("self", a system)."""
+    """One row of a table: a system, how it decodes, and what reranks its candidates ("self" or a system)."""
 
     system: str
     options: DecodingOptions
-    rescore_with: str = ""
+    rerank_with: str = ""
 
     def settings(self) -> dict[str, Any]:
         """The options that matter to this strategy."""
@@ -61,7 +61,7 @@ class Decoding:
             names = (*names, "length_penalty")
         if iterative and self.options.settle_all:
             names = (*names, "settle")
-        if self.rescore_with:
+        if self.rerank_with:
             names = (*names, "length_weight", *(["read"] if self.options.both_ways else []))
         read = {"length_penalty": self.options.alpha, "length_weight": self.options.weight}
         return {"strategy": self.options.strategy} | {
@@ -74,10 +74,9 @@ class Decoding:
         short["length_weight"] = "weight"
         kept = {name: value for name, value in self.settings().items() if name != without}
         parts = [f"{short[name]}{value:g}" for name, value in kept.items() if name in short]
-        rescored = ["settled"] if "settle" in self.settings() else []
-        rescored += [f"rescored-{self.rescore_with}"] if self.rescore_with else []
-        rescored += ["both-ways"] if "read" in self.settings() else []
-        return ".".join([self.system, self.options.strategy, *rescored, *parts])
+        how = ["high"] if "settle" in self.settings() else []
+        how += [f"reranked-{self.rerank_with}"] if self.rerank_with else []
+        return ".".join([self.system, self.options.strategy.partition("+")[0], *how, *parts])
 
 
 @dataclass(frozen=True)
@@ -103,8 +102,10 @@ class Lab:
     def __init__(
         self, workspace: Workspace, samples: int = 1000, device: str = "cpu", quiet: bool = True
     ) -> None:
-        self.workspace, self.samples, self.device, self.quiet = workspace, samples, device, quiet
-        self.variants: dict[str, Path] = {}  # models that an experiment trained itself
+        self.workspace = workspace
+        self.samples = samples
+        self.device = device
+        self.quiet = quiet
         self.used: dict[tuple[str, str], Hypotheses] = {}  # by split and slug: what an export writes
         self.choices: dict[str, str] = {}  # what was chosen on dev
         self._translators: dict[tuple[str, str, str], Translator] = {}
@@ -121,6 +122,11 @@ class Lab:
     def dataset(self) -> Dataset:
         """Dev and test are those of the raw pairs, whatever a system was trained on."""
         return _open(self.workspace.dataset("raw"))
+
+    @property
+    def papers_corpus(self) -> bool:
+        """Is it one of the paper's corpora, so that its tokenised BLEU means something?"""
+        return self.suite.data.source == "mtdata"
 
     def sources(self, split: SplitName) -> list[str]:
         """The sentences to translate."""
@@ -139,23 +145,28 @@ class Lab:
         """The target language."""
         return self.dataset().text.target.language
 
-    def model(self, system: str) -> Path:
-        """A model directory: of a variant, or of a system of the suite."""
-        return self.variants[system] if system in self.variants else self.workspace.model(system)
+    def updates(self) -> dict[str, int]:
+        """Updates of the models that were used, as far as their training logs are there."""
+        names = {found.decoding.system for found in self.used.values()}
+        return {
+            name: self.workspace.updates(name)
+            for name in self.suite.systems
+            if name in names and self.workspace.is_trained(name)
+        }
 
     def translator(self, decoding: Decoding, engine: str = "reference") -> Translator:
-        """The loaded model, with its rescorer.
+        """The loaded model, with its reranker.
 
         Times are compared on equal terms, by the plain algorithms. Engine "" is the fastest, which finds the
         same translations in the same steps.
         """
-        key = decoding.system, decoding.rescore_with, engine
+        key = decoding.system, decoding.rerank_with, engine
         if key not in self._translators:
-            other = decoding.rescore_with
-            reader = other if other in ("", "self") else self.model(other)
-            path, threads = self.model(decoding.system), torch.get_num_threads()
+            other = decoding.rerank_with
+            reranker = other if other in ("", "self") else self.workspace.model(other)
+            path, threads = self.workspace.model(decoding.system), torch.get_num_threads()
             self._translators[key] = Translator.from_pretrained(
-                path, self.device, reader or NOBODY, engine, threads=threads
+                path, self.device, reranker or NOBODY, engine, threads=threads
             )
         return self._translators[key]
 
@@ -168,6 +179,10 @@ class Lab:
         found = _read(path, decoding, split, len(self.sources(split)))
         self.used[split, decoding.slug()] = found
         return found
+
+    def decode_all(self, decodings: Mapping[str, Decoding], split: SplitName) -> dict[str, Hypotheses]:
+        """The translations of a split by each decoding, by its label."""
+        return {label: self.decode(decoding, split) for label, decoding in decodings.items()}
 
     def quality(self, found: Hypotheses, paper_bleu: bool = False) -> Quality:
         """Scores of translations."""
@@ -221,15 +236,15 @@ class Lab:
         """All that the translations follow from."""
         models = [
             decoding.system,
-            *([decoding.rescore_with] if decoding.rescore_with not in ("", "self") else []),
+            *([decoding.rerank_with] if decoding.rerank_with not in ("", "self") else []),
         ]
         return {
             "format": FORMAT,
             "system": decoding.system,
             "decoding": decoding.settings(),
-            "rescore_with": decoding.rescore_with,
+            "rerank_with": decoding.rerank_with,
             "split": split,
-            "weights": {name: _weights(self.model(name)) for name in models},
+            "weights": {name: _weights(self.workspace.model(name)) for name in models},
             "sources": _hash(self.sources(split)),
         }
 

@@ -1,9 +1,10 @@
-"""A suite: a whole experiment as one TOML file. Data, preparation, teacher, distillation, students, scores.
+"""A suite: a whole experiment as one TOML file, from the corpus to the tables.
 
     about = "one line for `disco suite list`"
     like = "OTHER"                   # take over all of another suite: one that ships, or a file beside this
     without = ["NAME"]               # ... but these of its systems
     average = 5                      # checkpoints to average; left out: chosen by dev BLEU
+    reports = ["main"]               # the tables and figures it ends with (`disco experiment` lists them)
     [data]                           # DataOptions: which corpus, which languages
     [prepare]                        # Preparation
     [distill]                        # Distillation: who teaches, and how its translations are found
@@ -11,13 +12,13 @@
     [choose]                         # Choice: values to train each system with; the best by dev BLEU is kept
     [model] [objective] [training] [decoding]      # of every system: the sections of a recipe (recipe.py)
     [systems.NAME]                   # one trained model
-    data = "raw"                     # or "distilled", or a name from distill.more
-    like = "OTHER"                   # take over what that system has
-    start = "OTHER"                  # go on with that system's weights
-    model.kind = "autoregressive"    # what is its own: any key of a recipe
-    evaluate.strategy = "beam"       # decoding of the test set, where it is not that of the dev set
+    data = "raw"                     # or "distilled", a name from distill.more, or a part: "distilled/16"
+    like = "OTHER"                   # inherit from that system
+    start = "OTHER"                  # begin with that system's weights
+    model.kind = "autoregressive"    # any key of a recipe
+    evaluate.strategy = "beam"       # decoding of the test set, if it differs from that of the dev set
 
-What is left out has the default of a recipe. workspace.py makes the stages of it.
+What is left out has the default of a recipe. workspace.py turns it into stages.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from disco_mt.text.pair import Vocabulary
 from disco_mt.training.recipe import Recipe, refuse_sizes_of_the_data
 
 SUITES = Path(__file__).parent
-DataKind = Literal["raw", "distilled", "extended"]  # extended: distilled, with more sources
+DataKind = Literal["raw", "distilled", "extended", "part"]  # extended: distilled, with more sources
 _RECIPE = ("model", "objective", "training", "decoding")
 _SHARED = (*_RECIPE, "evaluate", "choose")
 _SYSTEM = ("data", "like", "start", *_SHARED)
@@ -139,7 +140,7 @@ class System:
     """One trained model: what it learns from, its recipe, and how it decodes the test set."""
 
     data: str
-    """raw, distilled, or a name from distill.more."""
+    """raw, distilled, or a name from distill.more; NAME/16 is a sixteenth of the pairs of NAME."""
     recipe: Recipe
     evaluate: DecodingOptions
     choose: Choice = field(default_factory=Choice)
@@ -153,7 +154,9 @@ class System:
 
     @property
     def data_kind(self) -> DataKind:
-        """Of the data."""
+        """What an experiment needs to know of the data."""
+        if "/" in self.data:
+            return "part"
         return "raw" if self.data == "raw" else "distilled" if self.data == "distilled" else "extended"
 
     def with_dropout(self, value: float) -> Recipe:
@@ -173,6 +176,10 @@ class Suite:
     distill: Distillation | None = None
     average: int = 0
     """Checkpoints that are averaged; 0: as many as give the best dev BLEU."""
+    reports: tuple[str, ...] = ()
+    """Experiments whose tables it ends with."""
+    path: Path | None = field(default=None, compare=False)
+    """The file that it comes from."""
 
     def __post_init__(self) -> None:
         at_least("average", self.average, 0)
@@ -181,8 +188,7 @@ class Suite:
         for name, system in self.systems.items():
             if system.data != "raw" and self.distill is None:
                 raise UserError(f"systems.{name} wants {system.data} data, but there is no [distill] table")
-            if system.data_kind == "extended":
-                _check_named(name, system.data, self.distill)
+            _check_data(name, system.data, self.distill)
         if self.distill is not None:
             _check_teacher(self.distill.teacher, self.systems)
             for name, more in self.distill.more.items():
@@ -215,7 +221,7 @@ def load_suite(name_or_path: str | Path) -> Suite:
     path = find_suite(name_or_path)
     content = _content(path, ())
     try:
-        return _suite(path.stem, content)
+        return replace(_suite(path.stem, content), path=path)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
 
@@ -265,8 +271,9 @@ def shipped_suites() -> list[str]:
 
 
 def _suite(name: str, content: dict[str, Any]) -> Suite:
-    known = ("about", "average", "data", "prepare", "distill", "systems", *_SHARED)
+    known = ("about", "average", "reports", "data", "prepare", "distill", "systems", *_SHARED)
     refuse_unknown(content, known, "")
+    _refuse_no_list(content, "reports", "", str)
     about, number = content.get("about", ""), content.get("average", 0)
     if not isinstance(about, str):
         raise UserError(f"about must be a string, got {about!r}")
@@ -280,6 +287,7 @@ def _suite(name: str, content: dict[str, Any]) -> Suite:
         prepare=from_dict(Preparation, subtable(content, "prepare"), "prepare"),
         distill=_distillation(subtable(content, "distill")),
         average=number,
+        reports=tuple(content.get("reports", ())),
     )
 
 
@@ -327,13 +335,18 @@ def _check_more(name: str, more: MoreSources) -> None:
         raise UserError(f"distill.more.{name} has no more sources: set splice, such as 2.0, or also_from")
 
 
-def _check_named(system: str, data: str, distill: Distillation | None) -> None:
-    named = [] if distill is None else [*distill.more]
-    if data not in named:
-        known = ", ".join(["raw", "distilled", *named])
+def _check_data(system: str, data: str, distill: Distillation | None) -> None:
+    known = ["raw", "distilled", *(distill.more if distill else ())]
+    name, _, part = data.partition("/")
+    if name not in known:
         raise UserError(
-            f"systems.{system}: data must be one of {known}, got {data!r}; others need a table "
-            f"[distill.more.{data}]"
+            f"systems.{system}: data must be one of {', '.join(known)}, got {data!r}; others need a table "
+            f"[distill.more.{name}]"
+        )
+    if "/" in data and not (part.isdecimal() and int(part) > 1):
+        raise UserError(
+            f"systems.{system}: a part of the data is written {name}/16 (a sixteenth of the pairs), "
+            f"got {data!r}"
         )
 
 

@@ -36,12 +36,12 @@ HASHES = "hashes.json"  # of large files, so that they are not read again
 
 
 class Workspace:
-    """The results of a suite in a folder."""
+    """The results of a suite, in a folder of its name."""
 
-    def __init__(self, suite: Suite, folder: Path | None = None, data: Path | None = None) -> None:
-        """folder: by default that of the suite in `runs_folder()`. data: the folder of the corpus."""
+    def __init__(self, suite: Suite, runs: Path | None = None, data: Path | None = None) -> None:
+        """runs: where that folder is, by default `runs_folder()`. data: the folder of the corpus."""
         self.suite = suite
-        self.folder = folder or runs_folder() / suite.name
+        self.folder = (runs or runs_folder()) / suite.name
         self._data = data_folder(data)
         self._data_given = data is not None
 
@@ -78,9 +78,7 @@ class Workspace:
             wanted = self._wanted(names)  # the corpus is known now, so the stages have other directories
         if names is None:
             wanted = self._possible(wanted, quiet)
-        commands = Commands(threads, processes, device)
-        runner = Runner(self.suite, self.folder, self._stages, self._files, commands, jobs, quiet)
-        runner.run(list(wanted.values()))
+        Runner(self, Commands(threads, processes, device), jobs, quiet).run(list(wanted.values()))
 
     def dataset(self, name: str) -> Path:
         """The directory of a dataset."""
@@ -104,6 +102,12 @@ class Workspace:
     def _last_training(self, system: str) -> str:
         choice = bool(self.suite.system(system).choose.dropout)
         return f"choose:{system}" if choice else f"train:{system}"
+
+    def updates(self, system: str) -> int:
+        """Updates of its training, and of those of the systems whose weights it began with."""
+        start = self.suite.system(system).start
+        own = int(read_log(self.run_directory(system))[-1]["step"])
+        return own + (self.updates(start) if start else 0)
 
     def training_seconds(self, system: str) -> float:
         """How long a system was trained, over all sessions, dev scoring left out."""
@@ -146,7 +150,7 @@ class Workspace:
             try:
                 if stage.verb == "distill" and stage.system and not stage.done:
                     for pair in more[stage.system].other_pairs:
-                        self._files(pair)
+                        self.files(pair)
             except UserError as error:
                 left_out[name] = error
             for need in stage.needs:
@@ -172,7 +176,8 @@ class Workspace:
             del self._stages
         return done
 
-    def _files(self, languages: Languages) -> SourceFiles:
+    def files(self, languages: Languages) -> SourceFiles:
+        """The files of the corpus in these languages, or a refusal that says which are missing."""
         data = self.suite.data
         if languages != data.languages:
             return find_other_pair(data.source, self._data, languages)
@@ -181,7 +186,7 @@ class Workspace:
     def _corpus(self) -> dict[str, str]:
         """The hashes of the files of the corpus, or where they are not at hand those of the last time."""
         try:
-            return self._files(self.suite.data.languages).hashes(self.folder / HASHES)
+            return self.files(self.suite.data.languages).hashes(self.folder / HASHES)
         except UserError:
             if self._data_given and not can_be_obtained(self.suite.data.source):
                 raise
@@ -192,7 +197,7 @@ class Workspace:
         more = self.suite.distill.more.values() if self.suite.distill else ()
         pairs = dict.fromkeys(pair for each in more for pair in each.other_pairs)
         try:
-            found = {"-".join(pair): self._files(pair).hashes() for pair in pairs}
+            found = {"-".join(pair): self.files(pair).hashes() for pair in pairs}
         except UserError:
             return self._remembered(OTHER_PAIRS)
         held_out = ("valid.", "test.")

@@ -80,7 +80,7 @@ def make_workspace(folder: Path) -> Workspace:
     corpus.mkdir()
     for seed, (split, number) in enumerate((("train", 200), ("valid", 9), ("test", 12))):
         write_corpus(corpus, split, sentences(number, seed))
-    workspace = Workspace(load_suite(path), folder / "runs" / "mini")
+    workspace = Workspace(load_suite(path), folder / "runs")
     for seed, stage in enumerate(workspace.stages()):
         _make(workspace, stage, corpus, seed)
     return workspace

@@ -41,7 +41,7 @@ def wait_for_step(space: Workspace, step: int) -> None:
 def test_a_run_that_was_ended_goes_on(tmp_path: Path, number: signal.Signals) -> None:
     write_corpus(tmp_path / "corpora")
     suite = write_suite(tmp_path, *STEPS)
-    space = Workspace(load_suite(suite), tmp_path / "runs" / suite.stem, tmp_path / "corpora")
+    space = Workspace(load_suite(suite), tmp_path / "runs", tmp_path / "corpora")
     process = start(suite, "--stage", "train:teacher")
     wait_for_step(space, 10)
     process.send_signal(number)
@@ -68,5 +68,5 @@ def test_all_stages_two_at_a_time(tmp_path: Path) -> None:
     assert process.returncode == 0
     assert "[train:mixed] " in out
     assert "| mixed |" in out
-    space = Workspace(load_suite(suite), tmp_path / "runs" / suite.stem)
+    space = Workspace(load_suite(suite), tmp_path / "runs")
     assert all(stage.done for stage in space.stages())

@@ -31,7 +31,7 @@ CAREFUL = " with care, ranking candidates of several orders"
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     folder = tmp_path_factory.mktemp("package")
     made = Workspace(
-        load_suite(str(write_suite(folder))), folder / "runs" / "animals", write_corpus(folder / "data")
+        load_suite(str(write_suite(folder))), folder / "runs", write_corpus(folder / "data")
     )
     made.run(("average:disco", "average:mixed", "evaluate:teacher"), quiet=True)
     return made

@@ -196,7 +196,7 @@ def test_the_sources_of_another_pair_are_translated_too(tmp_path: Path, ran: Ran
     known = str(made.stage("distill").output)
     assert by_name["distill:extended"][-5:] == ["--more-sources", french, "--known", known, "--quiet"]
     assert "--more-sources" not in by_name["distill"]
-    without = Workspace(made.suite, made.folder)
+    without = Workspace(made.suite, made.folder.parent)
     assert without.stage("distill:extended").done  # what is made can be used without the data
     with Path(french).open("a") as stream:
         stream.write("eel ant\n")
@@ -362,7 +362,7 @@ def test_commands_that_are_run_for_real(tmp_path: Path, capfd: pytest.CaptureFix
     out = capfd.readouterr().out
     assert "$ disco train " in out
     assert "| teacher |" in out
-    space = Workspace(load_suite(suite), tmp_path / "animals")
+    space = Workspace(load_suite(suite), tmp_path)
     assert read_config(space.model("teacher")).model.kind == "autoregressive"
     assert Dataset.open(space.dataset("raw")).splits["valid"].references()[0][1].startswith("und ")
     assert 0 < space.training_seconds("teacher") < read_log(space.run_directory("teacher"))[-1]["seconds"]
@@ -400,7 +400,7 @@ def test_a_missing_package_is_told_before_any_training(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     stage = Stage("distill", (), tmp_path / "distill", {})
-    suite, commands = load_suite("tatoeba.en-de"), Commands(threads=1)
-    runner = Runner(suite, tmp_path, {}, lambda: pytest.fail("nothing is read"), commands, 1, True)
+    space = Workspace(load_suite("tatoeba.en-de"), tmp_path)
+    runner = Runner(space, Commands(threads=1), 1, True)
     with pytest.raises(UserError, match=r"CTranslate2 is not installed.*disco-mt\[bench\]"):
         runner.run([stage])

@@ -73,7 +73,7 @@ def test_a_packaged_model_names_its_start_and_its_sources(made: Workspace, tmp_p
 
 
 def test_the_plain_distillation_does_not_depend_on_splicing(made: Workspace, tmp_path: Path) -> None:
-    plain = Workspace(load_suite(write_suite(tmp_path)), made.folder, made._data)
+    plain = Workspace(load_suite(write_suite(tmp_path)), made.folder.parent, made._data)
     assert plain.stage("distill").directory == made.stage("distill").directory
 
 
