@@ -27,12 +27,14 @@ class BestWords(NamedTuple):
 
 
 class TranslationModel(nn.Module):
-    """The frame; a system adds its own `decode` (see disco.py, cmlm.py, autoregressive.py)."""
-
-    sees_masks = False  # do queries attend to <mask> in mask-predict? In a CMLM they do, in DisCo they do not
+    """The frame; a system adds its own `decode` (systems/*/model.py)."""
 
     def __init__(self, config: ModelConfig, with_length: bool) -> None:
         super().__init__()
+        if config.length.prior and not with_length:
+            raise UserError(
+                f"model.length.prior is for models that predict a length, not for {config.kind} ones"
+            )
         self.config = config
         self.encoder = Encoder(config, with_length)
         tied = config.tying == "all"
@@ -131,6 +133,27 @@ class TranslationModel(nn.Module):
     def count_parameters(self) -> int:
         """Numbers that are learnt; tied tables count once."""
         return sum(parameter.numel() for parameter in self.parameters())
+
+
+class ParallelModel(TranslationModel):
+    """Predicts the length first, then all words of it at once (DisCo, CMLM)."""
+
+    sees_masks = False  # do queries attend to <mask> in mask-predict? In a CMLM they do, in DisCo they do not
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config, with_length=True)
+
+    def decode(self, tokens: Tensor, visible: Tensor, encoded: Encoded) -> Tensor:
+        """tokens: (batch, tgt); visible: (batch, tgt, tgt), see context.py -> hidden (batch, tgt, width)."""
+        raise NotImplementedError
+
+    def log_probs(self, tokens: Tensor, visible: Tensor, source: Tensor) -> Tensor:
+        """log P of every word at every position under any visibility, for experiments of your own.
+
+        tokens: (batch, tgt) with EOS; visible: (batch, tgt, tgt) bool, visible[b, n, m]: may n see m?
+        source: (batch, src) with EOS -> (batch, tgt, vocabulary).
+        """
+        return self.logits(self.decode(tokens, visible, self.encode(source))).log_softmax(dim=-1)
 
 
 def _best(logits: Tensor, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:

@@ -23,7 +23,8 @@ from disco_mt.engine.select import make_engine
 from disco_mt.evaluation.quality import Quality, measure, paired_bootstrap, to_json
 from disco_mt.evaluation.tune import TRIES, Weight, best, tune, with_weight
 from disco_mt.nn.base import TranslationModel
-from disco_mt.nn.directory import CARD, WEIGHTS, Directory, load_weights, read_config, save_model
+from disco_mt.nn.directory import CARD, WEIGHTS, Directory, read_config, save_model
+from disco_mt.systems.build import load_weights
 from disco_mt.suites.stages import non_defaults
 from disco_mt.suites.suite import Suite
 from disco_mt.suites.workspace import Workspace

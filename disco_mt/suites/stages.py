@@ -91,7 +91,9 @@ def plan(suite: Suite, folder: Path, corpus: dict[str, str], other_pairs: dict[s
         # The test set is that of the raw data in either case.
         add(f"evaluate:{name}", {"decoding": non_defaults(system.evaluate)}, "prepare", f"average:{name}")
 
-    add("prepare", {"data": non_defaults(suite.data), "files": corpus, "prepare": non_defaults(suite.prepare)})
+    add(
+        "prepare", {"data": non_defaults(suite.data), "files": corpus, "prepare": non_defaults(suite.prepare)}
+    )
     for name, system in suite.systems.items():
         if system.data == "raw":
             add_system(name, system)

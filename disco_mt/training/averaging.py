@@ -11,7 +11,8 @@ import torch
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import atomic_directory, refuse_existing
 from disco_mt.core.settings import at_least
-from disco_mt.nn.directory import Directory, load_tensors, load_weights, read_config, save_model, weights
+from disco_mt.nn.directory import Directory, load_tensors, read_config, save_model, weights
+from disco_mt.systems.build import load_weights
 from disco_mt.systems.build import build_model
 from disco_mt.training.best import BEST, card
 from disco_mt.training.checkpoints import step_directories, sync, writing

@@ -19,7 +19,8 @@ from disco_mt.core.toml import read_toml
 from disco_mt.data.dataset import Dataset
 from disco_mt.decoding.options import DecodingOptions, strategy_for
 from disco_mt.nn.config import ModelConfig
-from disco_mt.systems.objective import ObjectiveOptions, build_objective
+from disco_mt.nn.objective import ObjectiveOptions
+from disco_mt.systems.objective import build_objective
 from disco_mt.training.length_prior import fit_length_prior
 from disco_mt.training.options import TrainingOptions
 from disco_mt.training.start import StartOptions

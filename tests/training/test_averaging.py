@@ -11,7 +11,8 @@ from safetensors.torch import load_file
 from tiny_run import OPTIONS, go
 
 from disco_mt.core.errors import UserError
-from disco_mt.nn.directory import load_weights, read_config
+from disco_mt.nn.directory import read_config
+from disco_mt.systems.build import load_weights
 from disco_mt.text.pair import TextPair
 from disco_mt.training.averaging import average
 from disco_mt.training.dev import DevScore
