@@ -147,7 +147,7 @@ class Translator:
         self, sentences: Sequence[Ids], options: DecodingOptions, request: DecodeRequest
     ) -> Iterator[tuple[int, Hypothesis[int]]]:
         """Decode and rerank: (index, hypothesis) of each sentence. options: `resolved`."""
-        reranker = self._reranker_for(options)
+        reranker = self.reranker_for(options)
         itself = reranker is not None and reranker.model is self.model
         request = replace(request, score_candidates=itself)
         found: dict[int, Hypothesis[int]] = {}
@@ -174,11 +174,11 @@ class Translator:
         decoder_for(kind, options.strategy, options.effort)  # refuse before any work
         options = replace(options, strategy=strategy_for(kind, options.strategy))
         filled = self.defaults.fill(options)
-        reranker = self._reranker_for(filled)
+        reranker = self.reranker_for(filled)
         itself = reranker is not None and reranker.model is self.model
         return filled if itself else replace(filled, length_weight=options.length_weight)
 
-    def _reranker_for(self, options: DecodingOptions) -> Reranker | None:
+    def reranker_for(self, options: DecodingOptions) -> Reranker | None:
         """What reranks the candidates. A model that wrote them left to right need not score them again."""
         if options.effort == "fast":
             return None

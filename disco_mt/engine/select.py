@@ -62,7 +62,7 @@ class EngineOptions:
 
     device: str = "cpu"
     """cpu, cuda or mps."""
-    name: str = ""
+    engine: str = ""
     """incremental (DisCo models on a CPU: the results of the plain algorithms, with less work), ctranslate2
     (autoregressive models), reference (the plain algorithms); empty: the fastest."""
     precision: str = ""
@@ -85,7 +85,7 @@ def engines_for(model: TranslationModel, device: str) -> tuple[str, ...]:
 def make_engine(model: TranslationModel, text: TextPair, options: EngineOptions = EngineOptions()) -> Engine:
     """The engine that the options ask for; `text` has the vocabularies."""
     fitting = engines_for(model, options.device)
-    name = options.name or fitting[0]
+    name = options.engine or fitting[0]
     if name not in fitting:
         what = "does not fit" if name in PRECISIONS else "is not known for"
         raise UserError(

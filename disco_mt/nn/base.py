@@ -52,6 +52,7 @@ class TranslationModel(nn.Module):
         pooled = with_length and config.length.predictor == "pooled"
         self.length = PooledLength(config) if pooled else None
         self.frozen: tuple[str, ...] = ()
+        self.predicted = 0  # target positions that `best_words` has predicted so far
 
     def freeze(self, parts: Sequence[str]) -> None:
         """These modules, by their names, are not trained: no gradient, no dropout. All others are."""
@@ -115,6 +116,7 @@ class TranslationModel(nn.Module):
         Rows go in chunks, so that no (rows, vocabulary) matrix of logits is ever whole.
         allowed: (rows, vocabulary) bool, the words among which each row chooses; the default is all.
         """
+        self.predicted += len(hidden)
         chunks = [
             _best(self.logits(hidden[rows]), None if allowed is None else allowed[rows])
             for rows in self._chunks(hidden)

@@ -126,7 +126,8 @@ def command(
             return ["train", recipe, "--data", str(data), *output, *limit, *begin]
         case "average":
             run = run_of(stages[stage.needs[0]], stages)
-            return ["average", str(run), *output, "--number", str(suite.average)]
+            number = ["--number", str(suite.average)] if suite.average else []
+            return ["average", str(run), *output, *number]
         case "distill":
             data, model = (stages[need].output for need in stage.needs)
             assert suite.distill is not None

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
+
+from torch import Tensor
 
 from disco_mt.core.errors import UserError
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
+from disco_mt.decoding.results import Hypothesis
+from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.config import ModelConfig
 from disco_mt.systems import autoregressive, cmlm, disco
 from disco_mt.systems.system import Decoder, System
@@ -66,6 +71,19 @@ def decoder_for(kind: str, strategy: str, effort: str = "") -> Decoder:
             f"{', '.join(decoder.efforts)}"
         )
     return decoder
+
+
+def decode(
+    model: TranslationModel,
+    source: Tensor,
+    options: DecodingOptions = DecodingOptions(),  # noqa: B008
+    request: DecodeRequest = DecodeRequest(),  # noqa: B008
+) -> list[Hypothesis[int]]:
+    """Decode a batch with the plain algorithm of its strategy. source: (batch, src), EOS at the end of each."""
+    kind = model.config.kind
+    decoder = decoder_for(kind, options.strategy, options.effort)
+    named = replace(options, strategy=strategy_for(kind, options.strategy))
+    return decoder.run(model, source, named, request)
 
 
 def check_pinnable(kind: str, strategy: str) -> None:
