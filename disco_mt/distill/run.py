@@ -29,10 +29,11 @@ from disco_mt.distill.splice import with_spliced
 from disco_mt.distill.teacher import EngineName, check_engine, open_teacher
 from disco_mt.distill.test_overlap import HeldOut
 from disco_mt.distill.work import FINISHED, finish, gather, read_shard, work_directory, write_shard
+from disco_mt.engine.select import EngineOptions
 from disco_mt.nn.directory import WEIGHTS, Directory, check_fits, read_config
 from disco_mt.nn.find import find_model
-from disco_mt.systems.autoregressive.decoding import check_beam
 from disco_mt.systems import strategy_for
+from disco_mt.systems.autoregressive.decoding import check_beam
 from disco_mt.translator import Translator
 from disco_mt.version import __version__
 
@@ -113,7 +114,7 @@ def distill(options: DistillOptions, command: str = "", quiet: bool = False) -> 
     description = read_description(options.data, "dataset.json", "a dataset directory")
     directory = read_config(find_model(options.model))
     here = options.device if options.runner == "local" else "cpu"  # workers have a teacher of their own
-    teacher = Translator.from_pretrained(directory.path, here)
+    teacher = Translator.from_pretrained(directory.path, EngineOptions(here))
     check_fits(directory, "teacher", options.data, description["text"])
     check_engine(directory, options.engine, options.device)
     provenance = _provenance(options, dataset, directory, command)

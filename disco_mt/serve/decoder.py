@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
-
-from torch import Tensor
 
 from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.decoding.results import OnPass, Translation
-from disco_mt.nn.base import BestWords, TranslationModel
 from disco_mt.pins.parse import Pin
 from disco_mt.serve.invariant import batch_invariant
 from disco_mt.translator import Translator

@@ -35,8 +35,8 @@ from disco_mt.data.sources import Languages, Parts, SourceName
 from disco_mt.decoding.options import DecodingOptions
 from disco_mt.distill.run import RunnerName
 from disco_mt.distill.teacher import EngineName
-from disco_mt.systems.autoregressive.decoding import check_beam
 from disco_mt.systems import decoder_for
+from disco_mt.systems.autoregressive.decoding import check_beam
 from disco_mt.text.pair import Vocabulary
 from disco_mt.training.recipe import Recipe, refuse_sizes_of_the_data
 
