@@ -1,9 +1,9 @@
 """Reranking: a model scores the length candidates in one parallel pass, and the best one is taken.
 
 The reranker is an autoregressive model, or a DisCo model scoring words left to right: the very model that
-made the candidates, if wanted. DisCo never predicts EOS, so its length predictor speaks for the length, with a
-weight tuned on dev. And it can score in any order: in both directions, it notices words that do not fit what
-follows, too.
+made the candidates, if wanted. DisCo never predicts EOS, so its length predictor scores the length, with a
+weight tuned on dev. And it can score in any order: in both directions, it also notices words that do not fit
+what follows.
 """
 
 from __future__ import annotations

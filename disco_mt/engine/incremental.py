@@ -77,7 +77,7 @@ class IncrementalEngine:
         self.work = Work()
 
     def supports(self, options: DecodingOptions, request: DecodeRequest) -> bool:
-        """Every strategy whose visible sets are fixed, without pins and without anyone looking at the passes."""
+        """Every strategy whose visible sets are fixed, without pins and without traces."""
         order = decoder_for(KIND, options.strategy).order
         return order is not None and not request.watched and not any(request.pins or ())
 
@@ -97,8 +97,8 @@ class IncrementalEngine:
     ) -> Iterator[Finished]:
         """Sentences as source ids without EOS; results come as they are finished, with the work they took.
 
-        About `request.batch_tokens` padded source tokens are in flight; a finished sentence makes room for the
-        next. With a shortlist, sentences are decoded one at a time, and candidates are not scored here.
+        About `request.batch_tokens` padded source tokens are in flight; a finished sentence makes room for
+        the next. With a shortlist, sentences are decoded one at a time, and candidates are not scored here.
         """
         scoring = request.score_candidates and self.shortlist is None
         run = _Run(self.runtime, options, self.skipping, self.shortlist, scoring)

@@ -40,7 +40,7 @@ def tune(
 
 
 class _DecodedOnce:
-    """An engine that decodes and scores its candidates once: only their ranking depends on the length weight."""
+    """An engine that decodes and scores candidates once: only their ranking depends on the length weight."""
 
     def __init__(self, translator: Translator) -> None:
         self.name, self.precision = translator.engine.name, translator.engine.precision

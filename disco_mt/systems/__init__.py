@@ -79,7 +79,7 @@ def decode(
     options: DecodingOptions = DecodingOptions(),  # noqa: B008
     request: DecodeRequest = DecodeRequest(),  # noqa: B008
 ) -> list[Hypothesis[int]]:
-    """Decode a batch with the plain algorithm of its strategy. source: (batch, src), EOS at the end of each."""
+    """Decode a batch with the plain algorithm of a strategy. source: (batch, src), each with EOS."""
     kind = model.config.kind
     decoder = decoder_for(kind, options.strategy, options.effort)
     named = replace(options, strategy=strategy_for(kind, options.strategy))
