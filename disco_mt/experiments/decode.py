@@ -11,7 +11,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +22,8 @@ from disco_mt.core.errors import UserError
 from disco_mt.core.files import sha256, write_text
 from disco_mt.core.progress import stage
 from disco_mt.data.dataset import Dataset, Split
-from disco_mt.decoding.options import DecodingOptions
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
+from disco_mt.engine.select import EngineOptions
 from disco_mt.evaluation.quality import Quality, measure
 from disco_mt.evaluation.tune import Weight, best, tune, with_weight
 from disco_mt.experiments.roles import BEAM, Role, system_for
@@ -30,19 +31,12 @@ from disco_mt.reporting.timing import Timing, spread, take_turns
 from disco_mt.reporting.verdicts import Judge
 from disco_mt.suites.suite import Suite
 from disco_mt.suites.workspace import Workspace
+from disco_mt.systems import SYSTEMS
 from disco_mt.text.lines import read_lines
-from disco_mt.translator import NOBODY, Translator
+from disco_mt.translator import Translator
 
 SplitName = Literal["valid", "test"]
 FORMAT = 1  # of the cache; part of every hash
-
-# What each strategy reads; the other options would only give one translation several names.
-_READ: dict[str, tuple[str, ...]] = {
-    "beam": ("beam", "length_penalty"),
-    "greedy": (),
-    "autoregressive": ("length_beam", "length_weight"),
-}
-_ITERATIVE = ("iterations", "length_beam")
 
 
 @dataclass(frozen=True)
@@ -54,19 +48,20 @@ class Decoding:
     rerank_with: str = ""
 
     def settings(self) -> dict[str, Any]:
-        """The options that matter to this strategy."""
-        names = _READ.get(self.options.strategy, _ITERATIVE)
-        iterative = names is _ITERATIVE
-        if iterative and self.options.alpha != 1:
-            names = (*names, "length_penalty")
-        if iterative and self.options.settle_all:
-            names = (*names, "settle")
-        if self.rerank_with:
-            names = (*names, "length_weight", *(["read"] if self.options.both_ways else []))
-        read = {"length_penalty": self.options.alpha, "length_weight": self.options.weight}
-        return {"strategy": self.options.strategy} | {
-            name: read.get(name, getattr(self.options, name)) for name in names
-        }
+        """The options that matter to this strategy; others would only give one translation several names."""
+        settings: dict[str, Any] = {"strategy": self.options.strategy}
+        names = _options_read(self.options.strategy)
+        for name in names:
+            settings[name] = getattr(self.options, name)
+        if "length_penalty" in names:
+            settings["length_penalty"] = self.options.alpha
+            if self.options.alpha == 1 and "beam" not in names:
+                del settings["length_penalty"]
+        if self.options.effort == "high":
+            settings["effort"] = "high"
+        if self.rerank_with or "length_weight" in names:
+            settings["length_weight"] = self.options.weight
+        return settings
 
     def slug(self, without: str = "") -> str:
         """A name for files, such as disco.easy-first.T10.K5; `without` one of the settings."""
@@ -74,9 +69,9 @@ class Decoding:
         short["length_weight"] = "weight"
         kept = {name: value for name, value in self.settings().items() if name != without}
         parts = [f"{short[name]}{value:g}" for name, value in kept.items() if name in short]
-        how = ["high"] if "settle" in self.settings() else []
+        how = ["high"] if self.options.effort == "high" else []
         how += [f"reranked-{self.rerank_with}"] if self.rerank_with else []
-        return ".".join([self.system, self.options.strategy.partition("+")[0], *how, *parts])
+        return ".".join([self.system, self.options.strategy, *how, *parts])
 
 
 @dataclass(frozen=True)
@@ -166,7 +161,7 @@ class Lab:
             reranker = other if other in ("", "self") else self.workspace.model(other)
             path, threads = self.workspace.model(decoding.system), torch.get_num_threads()
             self._translators[key] = Translator.from_pretrained(
-                path, self.device, reranker or NOBODY, engine, threads=threads
+                path, EngineOptions(self.device, engine, threads=threads), reranker or "none"
             )
         return self._translators[key]
 
@@ -223,8 +218,8 @@ class Lab:
         return f"{torch.get_num_threads()} thread(s), float32, torch {torch.__version__}"
 
     def _run(self, decoding: Decoding) -> Callable[[str], object]:
-        translator, options = self.translator(decoding), asdict(decoding.options)
-        return lambda text: translator.translate([text], **options)
+        translator = self.translator(decoding)
+        return lambda text: translator.translate(text, decoding.options)
 
     def _split(self, name: SplitName) -> Split:
         splits = self.dataset().splits
@@ -258,7 +253,7 @@ class Lab:
         translator, lines = self.translator(decoding, engine=""), self.sources(split)
         started = time.perf_counter()
         with stage(f"{decoding.slug()} on {split}", len(lines), self.quiet) as advance:
-            found = translator.translate(lines, **asdict(decoding.options), progress=advance)
+            found = translator.translate(lines, decoding.options, DecodeRequest(progress=advance))
         seconds = time.perf_counter() - started
         rows = [
             {"text": each.text, "steps": each.steps, "score": each.score, "tokens": len(each.tokens)}
@@ -294,6 +289,12 @@ def _read(path: Path, decoding: Decoding, split: SplitName, sentences: int) -> H
     seconds = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))["seconds"]
     texts, steps = tuple(row["text"] for row in rows), tuple(row["steps"] for row in rows)
     return Hypotheses(decoding, split, texts, steps, tuple(row["tokens"] for row in rows), seconds)
+
+
+def _options_read(strategy: str) -> tuple[str, ...]:
+    """What a strategy reads: the same in every system that has it."""
+    decoders = [system.decoders[strategy] for system in SYSTEMS.values() if strategy in system.decoders]
+    return decoders[0].options if decoders else ()
 
 
 @cache

@@ -13,14 +13,14 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from disco_mt.core.errors import UserError
 from disco_mt.core.progress import stage
-from disco_mt.decoding.options import DecodingOptions
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.evaluation.quality import measure
 from disco_mt.experiments import roles
 from disco_mt.experiments.decode import Decoding, Lab
@@ -110,9 +110,8 @@ def _outcome(lab: Lab, sample: Sample, label: str, decoding: Decoding, pins: int
     with stage(f"{decoding.slug()}, {pins} pinned", len(sources), lab.quiet) as advance:
         found = lab.translator(decoding).translate(
             sources,
-            **asdict(decoding.options),
-            pinned=[[Pin(word) for word in words] for words in wanted],
-            progress=advance,
+            decoding.options,
+            DecodeRequest([[Pin(word) for word in words] for words in wanted], progress=advance),
         )
     texts = [each.text for each in found]
     first = [lines[0] for lines in sample.references]

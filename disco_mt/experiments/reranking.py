@@ -17,7 +17,6 @@ from disco_mt.reporting.tables import Table, number, signed
 from disco_mt.reporting.timing import Timing
 from disco_mt.reporting.verdicts import MARGIN, Verdict
 from disco_mt.suites.suite import Suite
-from disco_mt.systems.disco.orders import THREE_ORDERS
 
 PLAIN = "mixture: easy-first, no reranking"
 PENALISED = "mixture: easy-first, no reranking, length penalty"
@@ -47,7 +46,7 @@ def run(lab: Lab, options: Options) -> Report:
 def _decodings(lab: Lab) -> dict[str, Decoding]:
     mixture, teacher = lab.system(roles.MIXTURE), roles.teacher_of(lab.suite)
     sister = _sister(lab.suite)
-    high = replace(roles.EASY_FIRST, strategy=THREE_ORDERS, settle="all", read="both-ways")
+    high = replace(roles.EASY_FIRST, effort="high")
     return {
         PLAIN: Decoding(mixture, roles.EASY_FIRST),
         PENALISED: lab.tuned(Decoding(mixture, roles.EASY_FIRST), "length_penalty"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from disco_mt.core.errors import UserError
 from disco_mt.decoding.options import DecodingOptions
 from disco_mt.suites.suite import DataKind, Suite, System
-from disco_mt.systems.objective import OBJECTIVES
+from disco_mt.systems.objective import objective_for
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Role:
     def fits_model(self, system: System) -> bool:
         """Is it such a model with such an objective, whatever its data?"""
         model = system.recipe.model
-        objective = system.recipe.objective.name or next(iter(OBJECTIVES[model.kind]))
+        objective = objective_for(model.kind, system.recipe.objective.name)
         return (self.kind, self.objective, self.contextless) == (model.kind, objective, model.contextless)
 
     def __str__(self) -> str:
