@@ -30,9 +30,7 @@ CAREFUL = " with care, ranking candidates of several orders"
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     folder = tmp_path_factory.mktemp("package")
-    made = Workspace(
-        load_suite(str(write_suite(folder))), folder / "runs", write_corpus(folder / "data")
-    )
+    made = Workspace(load_suite(str(write_suite(folder))), folder / "runs", write_corpus(folder / "data"))
     made.run(("average:disco", "average:mixed", "evaluate:teacher"), quiet=True)
     return made
 
