@@ -155,7 +155,7 @@ def package_model(
     """
     suite = load_suite(name)
     made = package(Workspace(suite, runs, data), system, out, quiet=False)
-    score = f"{made.quality.bleu:.2f} BLEU on the test set in {made.steps:.2f} steps"
+    score = f"{made.scored.quality.bleu:.2f} BLEU on the test set in {made.scored.steps:.2f} steps"
     print(f"{out}: {made.megabytes:.1f} MB, {score}")
     return 0
 

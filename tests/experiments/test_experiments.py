@@ -279,7 +279,8 @@ def test_unknown_experiment_and_list(capsys):
     assert main(["experiment", "mian"]) == 2
     assert "there is no experiment 'mian'; there are: curves, main, speed" in capsys.readouterr().err
     assert main(["experiment"]) == 0
-    assert all(name in capsys.readouterr().out for name in EXPERIMENTS)
+    listed = capsys.readouterr().out
+    assert all(f"disco experiment {name} " in listed for name in EXPERIMENTS)
 
 
 def test_example_of_a_chosen_sentence(lab: Lab):

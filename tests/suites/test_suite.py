@@ -269,7 +269,7 @@ def test_distilled_data_need_a_distillation(tmp_path: Path) -> None:
 
 
 def test_an_unknown_suite_is_refused_with_those_that_ship() -> None:
-    with pytest.raises(UserError, match=r"there is no suite 'wmt': .* multi30k.en-de, tatoeba.en-de"):
+    with pytest.raises(UserError, match=r"no suite 'wmt': .* multi30k.en-de, phrasebook, tatoeba.en-de"):
         load_suite("wmt")
 
 

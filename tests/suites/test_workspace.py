@@ -7,13 +7,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from disco_mt.cli import main
+from disco_mt.cli.suite import show_results
 from disco_mt.core.errors import UserError
+from disco_mt.core.files import write_text
 from disco_mt.data.dataset import Dataset
 from disco_mt.nn.directory import read_config
 from disco_mt.suites.processes import Commands, locked
@@ -161,6 +163,63 @@ def test_results_can_be_used_without_the_data(tmp_path: Path, ran: Ran) -> None:
     assert without.model("disco") == made.model("disco")
     without.run(quiet=True)
     assert len(ran.since()) == len(ALL)
+
+
+def test_a_suite_ends_with_its_reports(tmp_path: Path, ran: Ran, capsys: pytest.CaptureFixture[str]) -> None:
+    space = workspace(tmp_path, "average = 2", 'average = 2\nreports = ["main"]')
+    assert space.stage("report:main").needs == (
+        *("prepare", "average:teacher", "average:disco", "average:mixed"),
+    )
+    space.run(quiet=True)
+    assert ran.since() == [*ALL, "report:main"]
+    report = space.stage("report:main")
+    assert report.done
+    write_text(report.output, "# Main\n\n**Ours**\n\n| a |\n| - |\n| 1 |\n\nNote.\n\n**Theirs**\n\n| b |\n")
+    show_results(space)
+    said = capsys.readouterr().out
+    assert "| disco   | 1.00 | 2.00 |  3.00 |" in said
+    assert "**Ours**\n\n| a |\n| - |\n| 1 |\n\nWhole report:" in said
+    assert "Theirs" not in said
+
+
+def test_the_command_of_a_report(tmp_path: Path, ran: Ran) -> None:
+    space = workspace(tmp_path, "average = 2", 'average = 2\nreports = ["main"]')
+    space.run("report:main", quiet=True, device="cuda")
+    out = space.stage("report:main").output.parent
+    assert ran.commands[-1] == [
+        *("experiment", "main", "--suite", str(tmp_path / "animals.toml"), "--runs", str(tmp_path / "runs")),
+        *("--out", str(out), "--threads", "1", "--device", "cuda", "--quiet"),
+    ]
+
+
+def test_a_part_of_the_data_is_a_stage(tmp_path: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sixteenth of 100 pairs, that is 6; made once for all systems that learn from it."""
+    part = '[systems.few]\nlike = "disco"\ndata = "distilled/16"\n[systems.mixed]\ndata = "distilled/16"'
+    space = workspace(tmp_path, "[systems.mixed]", part)
+    assert space.stage("train:few").needs == space.stage("train:mixed").needs == ("subset:distilled/16",)
+    made: list[tuple[Path, Path, int]] = []
+    monkeypatch.setattr("disco_mt.suites.runner.write_subset", lambda *given: made.append(given))
+    monkeypatch.setattr("disco_mt.suites.runner.Dataset.open", lambda _: Stub({"train": range(100)}))
+    space.run("train", quiet=True)
+    assert made == [(space.stage("distill").output, space.stage("subset:distilled/16").output, 6)]
+    assert "subset:distilled/16" not in ran.since()
+    assert space.dataset("distilled/16") == space.stage("subset:distilled/16").output
+    for wrong in ("distilled/", "distilled/1", "distilled/half", "spliced/4"):
+        with pytest.raises(UserError, match=r"systems\.few: (a part of the data is|data must be)"):
+            workspace(
+                tmp_path,
+                "[systems.mixed]",
+                part.replace(
+                    'few]\nlike = "disco"\ndata = "distilled/16"', f'few]\nlike = "disco"\ndata = "{wrong}"'
+                ),
+            )
+
+
+@dataclass
+class Stub:
+    """Stands in for a dataset."""
+
+    splits: dict[str, range]
 
 
 def test_a_limit_is_passed_on(tmp_path: Path, ran: Ran) -> None:
