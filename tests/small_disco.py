@@ -19,5 +19,7 @@ def model_of(seed: int, changes: dict[str, object]) -> DisCo:
 
 def decoded(runtime: Runtime, sources: list[list[int]], batch_tokens: int) -> list[Hypothesis[int]]:
     options = DecodingOptions(iterations=6, length_beam=3)
-    found = dict(IncrementalEngine(runtime).decode(sources, options, DecodeRequest(batch_tokens=batch_tokens)))
+    found = dict(
+        IncrementalEngine(runtime).decode(sources, options, DecodeRequest(batch_tokens=batch_tokens))
+    )
     return [found[index] for index in range(len(sources))]

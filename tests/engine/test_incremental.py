@@ -62,7 +62,9 @@ def same(ours: Hypothesis[int], theirs: Hypothesis[int], within: float = 1e-10) 
 
 
 ORDERS = [name for name, decoder in SYSTEMS["disco"].decoders.items() if decoder.order is not None]
-HOW = [("easy-first", "normal")] * 3 + [("easy-first", "high")] * 2 + [(name, "normal") for name in ORDERS[1:]]
+HOW = (
+    [("easy-first", "normal")] * 3 + [("easy-first", "high")] * 2 + [(name, "normal") for name in ORDERS[1:]]
+)
 """Strategies and efforts, the important ones more often."""
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from disco_mt.engine.pruning import Pruning
 
 from disco_mt.cli import main
 from disco_mt.core.errors import UserError
 from disco_mt.core.special_tokens import NUM_SPECIAL
 from disco_mt.decoding.results import Hypothesis
 from disco_mt.engine.incremental import IncrementalEngine
-from disco_mt.engine.pruning import Pruning
 from disco_mt.engine.shortlist import Shortlist
 from disco_mt.engine.torch_runtime import TorchRuntime
 from disco_mt.systems.build import build_model
