@@ -13,7 +13,7 @@ from disco_mt.decoding.options import DecodingOptions
 from disco_mt.decoding.results import OnPass, Translation
 from disco_mt.nn.base import BestWords, TranslationModel
 from disco_mt.pins.parse import Pin
-from disco_mt.serve.invariant import batch_invariant
+from disco_mt.serve.invariant import BatchInvariant
 from disco_mt.translator import Translator
 
 
@@ -87,7 +87,7 @@ class LocalDecoder:
     def translate(self, batch: Batch, on_pass: OnPass[str] | None = None) -> list[Translation]:
         """See Decoder."""
         pinned = [sentence.pins for sentence in batch.sentences]
-        with batch_invariant() if self.translator.device == "cpu" else nullcontext():
+        with BatchInvariant() if self.translator.device == "cpu" else nullcontext():
             return self.translator.translate(
                 [sentence.text for sentence in batch.sentences],
                 **asdict(batch.options),
