@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from disco_mt.bench.measure import Measured, Result
-from disco_mt.bench.statistics import Seconds, latency, ratio
 from disco_mt.bench.system import shape
-from disco_mt.engine.pruning import EXACT
-from disco_mt.experiments.judge import Interval, Judge
+from disco_mt.reporting.intervals import Interval
+from disco_mt.reporting.timing import Seconds, latency, ratio
+from disco_mt.reporting.verdicts import Judge
 
 BEST = 0  # instead of a number of threads: each system with the number that is best for it
 PROCESSOR = -1  # one thread, processor time: no waiting for a core in it, but caches are shared
@@ -144,13 +144,13 @@ def _batches(measured: Measured) -> list[str]:
 
 
 def costs(measured: Measured, judge: Judge) -> list[str]:
-    """What int8 and pruning cost in BLEU: each system beside itself in fp32, and without pruning."""
+    """What int8 and the shortlist cost in BLEU: each system beside itself in fp32, and with all words."""
     found = []
     for result in measured.alive:
         system = result.system
         for name, whole in (
             ("fp32", replace(system, precision="fp32")),
-            ("nothing left out", replace(system, pruning=EXACT)),
+            ("all words", replace(system, shortlist="")),
         ):
             for other in measured.alive:
                 if other.system == whole and whole != system:

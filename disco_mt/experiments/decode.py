@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -23,15 +22,17 @@ from disco_mt.core.errors import UserError
 from disco_mt.core.files import sha256, write_text
 from disco_mt.core.progress import stage
 from disco_mt.data.dataset import Dataset, Split
-from disco_mt.decoding.options import DecodingOptions
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
+from disco_mt.engine.select import EngineOptions
 from disco_mt.evaluation.quality import Quality, measure
 from disco_mt.evaluation.tune import Weight, best, tune, with_weight
-from disco_mt.experiments.judge import Judge
 from disco_mt.experiments.systems import BEAM, Role, system_for
+from disco_mt.reporting.timing import Timing, spread, take_turns
+from disco_mt.reporting.verdicts import Judge
 from disco_mt.suites.suite import Suite
 from disco_mt.suites.workspace import Workspace
 from disco_mt.text.lines import read_lines
-from disco_mt.translator import NOBODY, Translator
+from disco_mt.translator import Translator
 
 SplitName = Literal["valid", "test"]
 FORMAT = 1  # of the cache; part of every hash
@@ -59,10 +60,10 @@ class Decoding:
         iterative = names is _ITERATIVE
         if iterative and self.options.alpha != 1:
             names = (*names, "length_penalty")
-        if iterative and self.options.settle_all:
-            names = (*names, "settle")
+        if self.options.effort == "high":
+            names = (*names, "effort")
         if self.rescore_with:
-            names = (*names, "length_weight", *(["read"] if self.options.both_ways else []))
+            names = (*names, "length_weight")
         read = {"length_penalty": self.options.alpha, "length_weight": self.options.weight}
         return {"strategy": self.options.strategy} | {
             name: read.get(name, getattr(self.options, name)) for name in names
@@ -74,9 +75,8 @@ class Decoding:
         short["length_weight"] = "weight"
         kept = {name: value for name, value in self.settings().items() if name != without}
         parts = [f"{short[name]}{value:g}" for name, value in kept.items() if name in short]
-        rescored = ["settled"] if "settle" in self.settings() else []
-        rescored += [f"rescored-{self.rescore_with}"] if self.rescore_with else []
-        rescored += ["both-ways"] if "read" in self.settings() else []
+        rescored = [f"rescored-{self.rescore_with}"] if self.rescore_with else []
+        rescored += ["high"] if self.options.effort == "high" else []
         return ".".join([self.system, self.options.strategy, *rescored, *parts])
 
 
@@ -107,7 +107,6 @@ class Lab:
         self.variants: dict[str, Path] = {}  # models that an experiment trained itself
         self.used: dict[tuple[str, str], Hypotheses] = {}  # by split and slug: what an export writes
         self.choices: dict[str, str] = {}  # what was chosen on dev
-        self.load = load_average()  # before this process adds its own
         self._translators: dict[tuple[str, str, str], Translator] = {}
 
     @property
@@ -156,7 +155,7 @@ class Lab:
             reader = other if other in ("", "self") else self.model(other)
             path, threads = self.model(decoding.system), torch.get_num_threads()
             self._translators[key] = Translator.from_pretrained(
-                path, self.device, reader or NOBODY, engine, threads=threads
+                path, EngineOptions(self.device, engine, threads=threads), reader or "none"
             )
         return self._translators[key]
 
@@ -198,6 +197,20 @@ class Lab:
         """Beam 5 with the length penalty that is best on dev, as the paper has it for every AT model."""
         return self.tuned(Decoding(system, BEAM), "length_penalty")
 
+    def timed(self, decodings: Mapping[str, Decoding], sentences: int, repeats: int) -> Timing:
+        """The time of each decoding, one test sentence at a time."""
+        texts = spread(self.sources("test"), sentences)
+        return take_turns({label: self._run(each) for label, each in decodings.items()}, texts, repeats)
+
+    @property
+    def runtime(self) -> str:
+        """What the clock of `timed` measured, for a report."""
+        return f"{torch.get_num_threads()} thread(s), float32, torch {torch.__version__}"
+
+    def _run(self, decoding: Decoding) -> Callable[[str], object]:
+        translator = self.translator(decoding)
+        return lambda text: translator.translate(text, decoding.options)
+
     def _split(self, name: SplitName) -> Split:
         splits = self.dataset().splits
         if name not in splits:
@@ -230,7 +243,7 @@ class Lab:
         translator, lines = self.translator(decoding, engine=""), self.sources(split)
         started = time.perf_counter()
         with stage(f"{decoding.slug()} on {split}", len(lines), self.quiet) as advance:
-            found = translator.translate(lines, **asdict(decoding.options), progress=advance)
+            found = translator.translate(lines, decoding.options, DecodeRequest(progress=advance))
         seconds = time.perf_counter() - started
         rows = [
             {"text": each.text, "steps": each.steps, "score": each.score, "tokens": len(each.tokens)}
@@ -241,11 +254,6 @@ class Lab:
         write_text(
             path.with_suffix(".json"), json.dumps({**description, "seconds": seconds}, indent=1) + "\n"
         )
-
-
-def load_average() -> float:
-    """Processes that wanted a core over the last minute; 0 where the system does not say."""
-    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
 def require_models(workspace: Workspace, systems: Sequence[str]) -> None:

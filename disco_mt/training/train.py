@@ -11,16 +11,16 @@ from disco_mt.core.files import atomic_directory, refuse_existing
 from disco_mt.data.dataset import Dataset
 from disco_mt.evaluation.dev import dev_scorer
 from disco_mt.nn.base import TranslationModel
-from disco_mt.nn.directory import check_fits, load_weights, read_config, save_model
+from disco_mt.nn.directory import check_fits, read_config, save_model
 from disco_mt.nn.find import check_device, find_model
 from disco_mt.systems.autoregressive.model import Autoregressive
-from disco_mt.systems.build import build_model
+from disco_mt.systems.build import build_model, load_weights
 from disco_mt.systems.objective import build_objective
 from disco_mt.training.best import card
 from disco_mt.training.loop import train
 from disco_mt.training.processes import init_distributed, own_device
 from disco_mt.training.recipe import Recipe
-from disco_mt.training.rundir import read_recipe
+from disco_mt.training.rundir import read_run
 from disco_mt.training.session import TrainingResult
 from disco_mt.training.start import start_from
 
@@ -45,7 +45,7 @@ def train_recipe(
     teacher = _teacher(recipe, dataset, own) if recipe.objective.teacher else None
     described = recipe.as_dict()
     if recipe.start.model:
-        started = read_recipe(out)["start"] if resume else start_from(model, recipe.start, dataset)
+        started = read_run(out)["recipe"]["start"] if resume else start_from(model, recipe.start, dataset)
         described |= {"start": started}
     if teacher is not None and recipe.training.encoder_states and not resume:
         _check_same_encoder(recipe.objective.teacher, teacher, model)
