@@ -1,7 +1,7 @@
 """Plugins: Python files from outside that add a system, an objective or a decoder.
 
-`disco --plugin FILE VERB ...` names a file. Every process imports it once, workers and distributed ranks, too,
-which get its path through the environment. Nothing is ever imported because a model directory says so.
+`disco --plugin FILE VERB ...` names a file. Every process imports it once; workers and distributed ranks get
+its path through the environment. Nothing is ever imported because a model directory says so.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def test_rescoring_with_a_foreign_vocabulary(
 ) -> None:
     disco(*prepare(small, tmp_path / "other", vocabulary_size=300), "--quiet")
     foreign = make_model(tmp_path / "foreign", tmp_path / "other", "autoregressive")
-    command = ("translate", "x", "--model", small.disco, "--rescore-with", foreign)
+    command = ("translate", "x", "--model", small.disco, "--rerank-with", foreign)
     assert "must share languages and tokenizers" in refused(*command).said
     assert "there is no model 'nobody'" in refused(*command[:-1], "nobody").said
     assert disco(*command[:-1], small.autoregressive, "--iterations", "1").code == 0
@@ -474,3 +474,20 @@ def test_tied_tables_need_a_joint_vocabulary(
     disco(*prepare(small, tmp_path / "apart", vocabulary="separate"), "--quiet")
     said = refused("train", "phrasebook.disco", "--data", tmp_path / "apart", "--out", tmp_path / "run").said
     assert "model.tying 'all' needs a joint vocabulary" in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("--rescore-with=self", "--rescore-with is now --rerank-with"),
+        ("--settle", "--settle is now --effort high"),
+        ("--read", "--read is now --effort high"),
+        ("--drop-behind", "--drop-behind was removed"),
+    ],
+)
+def test_an_option_of_an_older_release_is_refused_with_the_new_one_named(
+    disco: Disco, old: str, new: str
+) -> None:
+    done = disco("translate", "x", old, "1")
+    assert (done.code, done.out) == (2, "")
+    assert new in done.err
