@@ -62,8 +62,9 @@ def test_unknown_verb_lists_the_verbs(refused: Disco) -> None:
 CHOICES = [
     (("translate", "x", "--strategy", "beem"), "easy-first, mask-predict"),
     (("translate", "x", "--strategy", "beam"), "does not fit a model of kind disco"),
-    (("translate", "x", "--strategy", "easy-first+easy-first"), "only orders of disco models go side"),
-    (("translate", "x", "--strategy", "easy-first+beam"), "only orders of disco models go side"),
+    (("translate", "x", "--strategy", "easy-first+left-to-right"), "joined with + are now effort high"),
+    (("translate", "x", "--effort", "highest"), "'fast', 'normal', 'high'"),
+    (("translate", "x", "--strategy", "mask-predict", "--effort", "high"), "it has: fast, normal"),
     (("translate", "x", "--device", "tpu"), "cpu, cuda, mps"),
     (("translate", "x", "--device", "cpu:x"), "cpu, cuda, mps"),
     (("translate", "x", "--long", "cut"), "'split', 'refuse'"),
@@ -410,7 +411,7 @@ BAD_RECIPES = {
     "number for a table": ("model = 3", "model must be a table, got 3"),
     "number for a nested table": ("[model]\nencoder = 6", "encoder must be a table, got 6"),
     "list for a table": ("[[model]]\nwidth = 16", "model must be a table"),
-    "model.kind": ('[model]\nkind = "gpt"', "disco, cmlm, autoregressive; got 'gpt'"),
+    "model.kind": ('[model]\nkind = "gpt"', "disco, cmlm, autoregressive, got 'gpt'"),
     "model.norm": ('[model]\nnorm = "both"', "post, pre; got 'both'"),
     "model.activation": ('[model]\nactivation = "tanh"', "gelu, relu, silu; got 'tanh'"),
     "model.positions": ('[model]\npositions = "rope"', "learned, sinusoidal, marian; got 'rope'"),
@@ -451,7 +452,7 @@ def test_no_recipe(refused: Disco, small: Small, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (("--model.kind", "gpt"), "'disco', 'cmlm', 'autoregressive'"),
+        (("--model.kind", "gpt"), "disco, cmlm, autoregressive, got 'gpt'"),
         (("--model.tying", "some"), "'all', 'decoder', 'none'"),
         (("--objective.name", "gan"), "disco, left-to-right"),
         (("--decoding.strategy", "beam"), "easy-first, mask-predict"),

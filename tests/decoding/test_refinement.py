@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from disco_mt.systems.disco.easy_first import easy_first
+from disco_mt.systems.disco.orders import by_rule
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,8 +18,6 @@ from disco_mt.decoding.mask_predict import mask_predict
 from disco_mt.decoding.results import Hypothesis
 from disco_mt.nn.base import TranslationModel
 from disco_mt.systems.build import build_model
-from disco_mt.systems.disco.easy_first import easy_first
-from disco_mt.systems.disco.orders import by_rule
 from tiny import lively, padded, random_options, random_sources, tiny_config
 
 Decoder = Callable[..., list[Hypothesis[int]]]

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+from disco_mt.systems.disco.autoregressive import read_autoregressively
+from disco_mt.systems.disco.easy_first import easy_first
 
 from disco_mt import context
 from disco_mt.core.errors import UserError
@@ -23,8 +25,6 @@ from disco_mt.decoding.reranking import (
 )
 from disco_mt.systems.autoregressive.decoding import beam_search
 from disco_mt.systems.autoregressive.model import Autoregressive
-from disco_mt.systems.disco.autoregressive import read_autoregressively
-from disco_mt.systems.disco.easy_first import easy_first
 from disco_mt.systems.disco.model import DisCo
 from tiny import MARIAN, padded, random_options, random_sources
 

@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from disco_mt.systems.disco.easy_first import easy_first
+from disco_mt.systems.disco.orders import by_rule
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,8 +26,6 @@ from disco_mt.pins.pinned import MOST_UNPLACED, Neighbours, Pinned, TokenPin, pi
 from disco_mt.pins.place import best_places, lengths_for, pinned_candidates
 from disco_mt.pins.score import DRAFT_PASSES, draft, fit
 from disco_mt.systems.build import build_model
-from disco_mt.systems.disco.easy_first import easy_first
-from disco_mt.systems.disco.orders import by_rule
 from tiny import VOCABULARY, lively, padded, random_options, random_sources, tiny_config
 
 ANYTHING = Neighbours(torch.ones(VOCABULARY, dtype=torch.bool), torch.ones(VOCABULARY, dtype=torch.bool))

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from disco_mt.systems.disco.objectives_disco import disco
 from safetensors.torch import load_file
 
 from disco_mt.core.special_tokens import NUM_SPECIAL, SPECIAL_TOKENS
@@ -25,7 +26,6 @@ from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.config import Length, ModelConfig, Stack
 from disco_mt.nn.losses import Objective
 from disco_mt.systems.build import build_model
-from disco_mt.systems.disco.objectives_disco import disco
 from disco_mt.text.pair import TextPair
 from disco_mt.text.tokenizer import Tokenizer
 from disco_mt.training.checkpoints import step_directories
