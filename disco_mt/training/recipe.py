@@ -61,7 +61,8 @@ class Recipe:
         lengths = longest_sentences(dataset)
         if self.start.model:
             lengths |= lengths_to_start_from(self.start, model)
-        model = replace(model, **{key: lengths[key] for key in LENGTHS if not getattr(model, key)})
+        left_out: dict[str, Any] = {key: lengths[key] for key in LENGTHS if not getattr(model, key)}
+        model = replace(model, **left_out)
         if model.length.prior and not model.length.fitted:
             model = replace(model, length=fit_length_prior(model.length, dataset.splits["train"]))
         return replace(self, model=model)
