@@ -2,7 +2,7 @@
 
     RUN/checkpoints/step-00001234/
       model.safetensors      the weights
-      optimizer.safetensors  the optimizer's state as KEY.PARAMETER: exp_avg, exp_avg_sq, step, momentum_buffer
+      optimizer.safetensors  the optimizer's state, KEY.PARAMETER: exp_avg, exp_avg_sq, step, momentum_buffer
       state.json             format version, where the run stands, what it was run with, SHA-256 of all this
 
 A checkpoint is written beside its place, brought to the disk (fsync) and then renamed, so that a crash, a

@@ -32,7 +32,7 @@ class MuonAndAdamW(torch.optim.Optimizer):
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """One update of all parameters."""
         for part in self.parts:
-            part.step()
+            part.step()  # type: ignore[no-untyped-call]
 
 
 def build_optimizer(model: TranslationModel, options: TrainingOptions) -> torch.optim.Optimizer:
