@@ -5,6 +5,7 @@ the first import asks for passive waiting, which OpenMP reads when torch is load
 stays as it is; if you import torch before disco_mt, set it yourself.
 """
 
+import importlib
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -12,23 +13,27 @@ from typing import TYPE_CHECKING
 from disco_mt.version import __version__
 
 if TYPE_CHECKING:
+    from disco_mt.decoding.options import DecodeRequest as DecodeRequest
+    from disco_mt.decoding.options import DecodingOptions as DecodingOptions
+    from disco_mt.engine.select import EngineOptions as EngineOptions
     from disco_mt.pins.parse import Pin as Pin
     from disco_mt.translator import Translator as Translator
 
-__all__ = ["Pin", "Translator", "__version__"]
+_PUBLIC = {
+    "DecodeRequest": "decoding.options",
+    "DecodingOptions": "decoding.options",
+    "EngineOptions": "engine.select",
+    "Pin": "pins.parse",
+    "Translator": "translator",
+}
+__all__ = ["DecodeRequest", "DecodingOptions", "EngineOptions", "Pin", "Translator", "__version__"]
 
 if "torch" not in sys.modules:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def __getattr__(name: str) -> object:
-    """Import the translator (and torch) only when it is asked for."""
-    if name == "Pin":
-        from disco_mt.pins.parse import Pin
-
-        return Pin
-    if name == "Translator":
-        from disco_mt.translator import Translator
-
-        return Translator
-    raise AttributeError(name)
+    """Import the public names (and torch) only when they are asked for."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'disco_mt' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"disco_mt.{_PUBLIC[name]}"), name)

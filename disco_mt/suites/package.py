@@ -21,7 +21,7 @@ from disco_mt.data.dataset import Dataset, Split
 from disco_mt.decoding.options import DecodingDefaults, DecodingOptions
 from disco_mt.engine.select import EngineOptions, make_engine
 from disco_mt.evaluation.quality import Quality, measure, to_json
-from disco_mt.evaluation.tune import TRIES, Weight, best, tune, with_weight
+from disco_mt.evaluation.tune import TRIES, Tried, Weight, choose, tune, with_weight
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.directory import CARD, WEIGHTS, Directory, read_config, save_model
 from disco_mt.reporting.tables import Table, markdown, number
@@ -176,15 +176,17 @@ class _Packager:
         return settings
 
     def _tuned(self, name: str, translator: Translator, weight: Weight, options: DecodingOptions) -> Setting:
-        """The weight that is best on dev."""
+        """With the weight that dev chooses."""
         valid = self._split("valid")
         options = replace(options, strategy=strategy_for(translator.model.config.kind, options.strategy))
-        tried: list[tuple[float, float]] = []
+        tried: list[Tried] = []
         with stage(f"{name}: choosing the {weight.replace('_', ' ')}", TRIES, self.quiet) as advance:
-            for value, bleu in tune(translator, valid.source_text(), valid.references(), options, weight):
-                tried.append((value, bleu))
+            for each in tune(translator, valid.source_text(), valid.references(), options, weight):
+                tried.append(each)
                 advance(1)
-        return Setting(translator, with_weight(options, weight, best(tried)), max(bleu for _, bleu in tried))
+        value = choose(tried)
+        dev_bleu = next(each.bleu for each in tried if each.value == value)
+        return Setting(translator, with_weight(options, weight, value), dev_bleu)
 
     def _split(self, name: str) -> Split:
         return Dataset.open(self.workspace.dataset("raw")).splits[name]
