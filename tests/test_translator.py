@@ -160,9 +160,7 @@ def test_effort_is_a_preset(small: Small) -> None:
     by_reference = Translator.from_pretrained(small.disco, EngineOptions(engine="reference"))
     again = by_reference.translate(texts, DecodingOptions(effort="high"))
     assert [each.tokens for each in again] == [each.tokens for each in high]
-    with pytest.raises(
-        UserError, match="'mask-predict' of a model of kind disco has no effort 'high'"
-    ):
+    with pytest.raises(UserError, match="'mask-predict' of a model of kind disco has no effort 'high'"):
         reranked.translate(texts, DecodingOptions("mask-predict", "high"))
     with pytest.raises(UserError, match=r"effort must be one of .*got 'highest'"):
         DecodingOptions(effort="highest")  # type: ignore[arg-type]
@@ -183,6 +181,15 @@ def test_a_model_of_an_older_release_that_asked_for_care_gets_effort_high(
     assert found.translate(texts) != found.translate(texts, DecodingOptions(effort="normal"))
     unranked = Translator.from_pretrained(path, rerank_with="none")
     assert unranked.translate(texts) == Translator.from_pretrained(small.disco).translate(texts)
+
+
+def test_a_models_own_effort_is_for_strategies_that_have_it(small: Small) -> None:
+    careful = Translator.from_pretrained(small.disco, rerank_with="self")
+    careful = replace(careful, defaults=DecodingDefaults(rerank="self", effort="high"))
+    assert careful.resolved(DecodingOptions()).effort == "high"
+    for strategy in ("left-to-right", "mask-predict", "autoregressive"):
+        assert careful.resolved(DecodingOptions(strategy)).effort == "normal"
+        assert careful.resolved(DecodingOptions(strategy, "fast")).effort == "fast"
 
 
 def test_one_string_is_one_text(disco: Translator) -> None:
