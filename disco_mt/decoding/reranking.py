@@ -64,7 +64,7 @@ class Reranker:
         options: DecodingOptions,
         request: DecodeRequest,
     ) -> dict[int, Hypothesis[int]]:
-        """Hypotheses with the scores of their candidates; those that an engine has scored stay as they are."""
+        """Hypotheses with the scores of their candidates; those that an engine has scored stay."""
         device = self.model.output.weight.device
         scored = dict(found)
         unscored = [index for index in found if not found[index].candidate_scores]

@@ -302,7 +302,9 @@ def test_onnx_runtime_steps_in_where_there_are_kernels(
     engine = select.make_engine(single(name), text, select.EngineOptions(precision="int8", threads=2))
     assert isinstance(engine, WithFallback)
     assert isinstance(engine.engine, IncrementalEngine)
-    assert decoded(engine.engine.runtime, SOURCES, 1) == decoded(onnx_runtime(single(name), "int8", 2), SOURCES, 1)
+    assert decoded(engine.engine.runtime, SOURCES, 1) == decoded(
+        onnx_runtime(single(name), "int8", 2), SOURCES, 1
+    )
 
 
 # Word by word
