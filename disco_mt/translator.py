@@ -159,9 +159,11 @@ class Translator:
     def resolved(self, options: DecodingOptions) -> DecodingOptions:
         """Options with a strategy, and the model's own defaults where nothing else is asked for."""
         kind = self.model.config.kind
-        decoder_for(kind, options.strategy, options.effort)  # refuse before any work
+        decoder = decoder_for(kind, options.strategy, options.effort)  # refuse before any work
         options = replace(options, strategy=strategy_for(kind, options.strategy))
         filled = self.defaults.fill(options, self.reranker is not None)
+        if filled.effort not in decoder.efforts:  # the model's own, for another strategy
+            filled = replace(filled, effort="normal")
         reranker = self.reranker_for(filled)
         itself = reranker is not None and reranker.model is self.model
         return filled if itself else replace(filled, length_weight=options.length_weight)
