@@ -49,9 +49,10 @@ export function origin(passes, t, n) {
 export function context(passes, t, start, end) {
   const made = Math.max(...range(start, end).map((n) => origin(passes, t, n)));
   const moved = made > 0 && !sameLength(passes, made);   // then a position means another word there
-  const inside = (m) => !moved && m >= start && m < end;
+  const read = passes[Math.max(0, made - 1)].words.length;
+  const other = (m) => m < read && (moved || m < start || m >= end);
   const seen = range(start, end).filter((n) => origin(passes, t, n) === made)
-    .flatMap((n) => passes[made].observed?.[n] ?? []).filter((m) => !inside(m));
+    .flatMap((n) => passes[made].observed?.[n] ?? []).filter(other);
   return { made, seen: [...new Set(seen)].sort((a, b) => a - b), own: moved ? 0 : end - start };
 }
 
