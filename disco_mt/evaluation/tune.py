@@ -2,8 +2,8 @@
 
 Length candidates are compared by their mean in the paper, a penalty of 1. Here that can be chosen, too.
 
-The value nearest to 1 is taken whose BLEU is within one standard error of the best. (The bare maximum is often
-noise: it once gained 0.11 BLEU on dev and cost 1.14 on the test set.)
+The value nearest to 1 is taken whose BLEU is within one standard error of the best. (The bare maximum is too
+often noise: it once gained 0.11 BLEU on dev and cost 1.14 on the test set.)
 """
 
 from __future__ import annotations
