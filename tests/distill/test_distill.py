@@ -474,7 +474,7 @@ def test_nothing_to_average(tmp_path: Path, capsys: Any) -> None:
     assert "is not a training run" in refused(capsys, "average", run, "--out", out)
     run.mkdir()
     (run / "run.json").write_text("{}")
-    assert "has no models to average yet" in refused(capsys, "average", run, "--out", out)
+    assert "has no models to average yet" in refused(capsys, "average", run, "--out", out, "--number", 1)
     assert not out.exists()
 
 
