@@ -54,7 +54,7 @@ class DistillOptions:
     beam: int = 5
     """Beam size (autoregressive teachers; others use the default strategy of their kind)."""
     length_penalty: float | None = None
-    """alpha: log P is divided by length ** alpha. None: the teacher's own, with which it is scored, else 1."""
+    """alpha: log P is divided by length ** alpha. None: the teacher's own, as when it is scored, else 1."""
     engine: EngineName = "torch"
     """What runs the teacher; ctranslate2 is a fast runtime for autoregressive ones."""
     shard_size: int = 2048
@@ -79,7 +79,7 @@ class DistillOptions:
     """Of a Ray cluster, such as auto; without it RAY_ADDRESS counts, else Ray runs on this machine."""
 
     def __post_init__(self) -> None:
-        check_beam(self.beam, self.decoding.alpha)
+        check_beam(self.beam, 1.0 if self.length_penalty is None else self.length_penalty)
         one_of("engine", self.engine, get_args(EngineName))
         at_least("shard_size", self.shard_size, 1)
         at_least("batch_tokens", self.batch_tokens, 1)

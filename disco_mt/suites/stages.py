@@ -187,7 +187,7 @@ def _inputs(options: Any) -> dict[str, Any]:
 
 
 def _distillation(suite: Suite, distill: Distillation) -> dict[str, Any]:
-    """What the teacher's translations depend on: it distils with the length penalty that it is scored with."""
+    """What the teacher's translations depend on; it distils with the length penalty of its test scores."""
     scored_with = suite.system(distill.teacher).evaluate.length_penalty
     own = {} if scored_with is None else {"length_penalty": scored_with}
     return own | _inputs(distill.plain)
