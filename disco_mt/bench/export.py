@@ -36,16 +36,14 @@ def _add_shortlist(path: Path, weights: Weights, out: Path) -> None:
     """The lists beside a model that was exported."""
     directory = read_config(Path(weights.path))
     text = TextPair.load(directory.path, directory.text)
-    sides = [side.tokens(range(side.vocabulary_size)) for side in (text.source, text.target)]
-    Shortlist.load(path).save_vmap(out / "vmap.txt", sides[0], sides[1])
+    Shortlist.load(path).save_vmap(out / "vmap.txt", *text.vocabularies())
 
 
 def _export(weights: Weights, out: Path) -> None:
     if weights.path:
         directory = read_config(Path(weights.path))
         text = TextPair.load(directory.path, directory.text)
-        sides = [side.tokens(range(side.vocabulary_size)) for side in (text.source, text.target)]
-        export_ctranslate2(load_weights(directory), sides[0], sides[1], out)
+        export_ctranslate2(load_weights(directory), *text.vocabularies(), out)
         return
     config = weights.config
     names = [

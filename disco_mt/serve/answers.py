@@ -10,9 +10,8 @@ from typing import Any
 from disco_mt.decoding.results import Pass, Trace, Translation
 from disco_mt.serve.models import ServedModel
 from disco_mt.serve.service import Order
-from disco_mt.text.tokenizer import Tokenizer
 from disco_mt.views import TraceView
-from disco_mt.views.view import to_data
+from disco_mt.views.view import readable_pieces, to_data
 
 Lines = list[list[str]]  # the sentences of each line of a text
 
@@ -82,10 +81,6 @@ def pass_answer(model: ServedModel, now: Pass[str]) -> dict[str, Any]:
 def _view(
     model: ServedModel, trace: Trace[str], text: str, steps: int, milliseconds: float | None
 ) -> TraceView:
-    return TraceView(trace.strategy, trace, text, steps, _pieces(trace, model.text.target), milliseconds)
-
-
-def _pieces(found: Trace[str], target: Tokenizer) -> dict[str, str]:
-    """Every token of a trace -> how it reads."""
-    tokens = {token: None for now in found.passes for candidate in now for token in candidate.tokens}
-    return dict(zip(tokens, target.pieces(target.ids(tokens)), strict=True))
+    return TraceView(
+        trace.strategy, trace, text, steps, readable_pieces(trace, model.text.target), milliseconds
+    )
