@@ -7,7 +7,6 @@ import shlex
 import time
 from pathlib import Path
 
-from disco_mt.cli.common import call
 from disco_mt.cli.suite import show_results
 from disco_mt.suites.suite import load_suite
 from disco_mt.suites.workspace import Workspace
@@ -48,8 +47,3 @@ def _run(*arguments: str) -> None:
 
     print(f"\n$ disco {shlex.join(arguments)}", flush=True)
     disco([*arguments])
-
-
-def main(arguments: list[str]) -> int:
-    """The verb."""
-    return call(demo, "demo", arguments)

@@ -13,7 +13,7 @@ from disco_mt.cli.common import call, use_threads, writing
 from disco_mt.core.errors import UserError
 from disco_mt.evaluation.quality import read_references
 from disco_mt.experiments import EXPERIMENTS, load
-from disco_mt.experiments.decode import Lab, require_models
+from disco_mt.experiments.decode import Lab
 from disco_mt.experiments.experiment import Options, run_experiment
 from disco_mt.experiments.results import export, named_results, read_results, recompute, recomputed_table
 from disco_mt.nn.find import check_device
@@ -77,7 +77,7 @@ def run(command: ExperimentCommand) -> int:
     use_threads(command.threads)
     check_device(command.device)
     workspace = Workspace(load_suite(command.suite), command.runs, command.data)
-    require_models(workspace, experiment.needs(workspace.suite))
+    workspace.require_models(experiment.needs(workspace.suite))
     lab = Lab(workspace, command.options.samples, command.device, command.quiet)
     report = run_experiment(experiment, lab, command.options, typed(command))
     folder = command.out or Path("experiments") / command.name

@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from disco_mt.core.errors import UserError
-from disco_mt.experiments import paper, roles
+from disco_mt.experiments import paper
 from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.roles import Role, mask_predict
 from disco_mt.reporting.plots import Figure, Series
 from disco_mt.reporting.reports import Report
 from disco_mt.reporting.tables import Table, number
+from disco_mt.suites import roles
+from disco_mt.suites.roles import Role, mask_predict
 from disco_mt.suites.suite import Suite
 
 DISCO, CMLM = "DisCo + Easy-First", "CMLM + Mask-Predict"

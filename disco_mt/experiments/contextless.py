@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from disco_mt.experiments import paper, roles
+from disco_mt.experiments import paper
 from disco_mt.experiments.decode import Hypotheses, Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.roles import Role
 from disco_mt.reporting.reports import Report
 from disco_mt.reporting.tables import Table, number, signed
+from disco_mt.suites import roles
+from disco_mt.suites.roles import Role
 from disco_mt.suites.suite import Suite
 
 PAIRS = {  # data -> (original, contextless)

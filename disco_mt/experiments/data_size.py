@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from disco_mt.data.dataset import Dataset
-from disco_mt.experiments import roles
 from disco_mt.experiments.batch_size import CMLM, DISCO, ROLES, Systems, check_sizes, sweep
 from disco_mt.experiments.decode import Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.roles import Role
 from disco_mt.reporting.reports import Report
+from disco_mt.suites import roles
+from disco_mt.suites.roles import Role
 from disco_mt.suites.suite import Suite
 
 

@@ -26,9 +26,9 @@ from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.engine.select import EngineOptions
 from disco_mt.evaluation.quality import Quality, measure
 from disco_mt.evaluation.tune import TRIES, Tried, Weight, choose, tune, with_weight
-from disco_mt.experiments.roles import BEAM, Role, system_for
 from disco_mt.reporting.timing import Timing, spread, take_turns
 from disco_mt.reporting.verdicts import Judge
+from disco_mt.suites.roles import BEAM, Role, system_for
 from disco_mt.suites.suite import Suite
 from disco_mt.suites.workspace import Workspace
 from disco_mt.systems import SYSTEMS
@@ -261,20 +261,6 @@ class Lab:
         write_text(
             path.with_suffix(".json"), json.dumps({**description, "seconds": seconds}, indent=1) + "\n"
         )
-
-
-def require_models(workspace: Workspace, systems: Sequence[str]) -> None:
-    """Refuse before any work where models are missing, with the commands that make them."""
-    stages = {each.name: each for each in workspace.stages()}
-    missing = [name for name in systems if not stages[f"average:{name}"].done]
-    if not missing:
-        return
-    commands = [f"disco suite run {workspace.suite.name} --stage average:{name}" for name in missing]
-    raise UserError(
-        f"{len(missing)} of the models that this experiment compares are not there yet "
-        f"({', '.join(missing)}). "
-        "Make them, each with all that it needs:\n  " + "\n  ".join(commands)
-    )
 
 
 def _read(path: Path, decoding: Decoding, split: SplitName, sentences: int) -> Hypotheses:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from disco_mt.experiments import paper, roles
+from disco_mt.experiments import paper
 from disco_mt.experiments.decode import Decoding, Lab
 from disco_mt.experiments.experiment import Experiment, Options
 from disco_mt.experiments.strategies import steps_table
 from disco_mt.reporting.intervals import mean_difference
 from disco_mt.reporting.reports import Report
 from disco_mt.reporting.verdicts import MARGIN, Verdict
+from disco_mt.suites import roles
 
 ROLES = {"Random Sampling": roles.DISCO, "Easy-First Training": roles.EASY_FIRST_TRAINED}
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from disco_mt.experiments import paper, roles
+from disco_mt.experiments import paper
 from disco_mt.experiments.decode import Decoding, Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.roles import mask_predict
 from disco_mt.reporting.plots import Figure, Series
 from disco_mt.reporting.reports import Report
 from disco_mt.reporting.tables import Table, number
+from disco_mt.suites import roles
+from disco_mt.suites.roles import mask_predict
 
 BEAMS = tuple(range(1, 10))
 ONE, SEVERAL = 1, 5  # the beams that verdicts compare, fixed beforehand; 5 is the paper's default

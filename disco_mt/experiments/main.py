@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from disco_mt.decoding.options import DecodingOptions
-from disco_mt.experiments import paper, roles
+from disco_mt.experiments import paper
 from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.roles import Role, mask_predict
 from disco_mt.reporting.intervals import mean_difference
 from disco_mt.reporting.reports import Report
 from disco_mt.reporting.tables import Table, duration, number
 from disco_mt.reporting.verdicts import Verdict
+from disco_mt.suites import roles
+from disco_mt.suites.roles import Role, mask_predict
 from disco_mt.suites.suite import Suite
 
 AT_BEAM, AT_DISTILLED = "AT, beam 5", "AT + distillation, beam 5"

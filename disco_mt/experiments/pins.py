@@ -22,15 +22,15 @@ from disco_mt.core.errors import UserError
 from disco_mt.core.progress import stage
 from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.evaluation.quality import measure
-from disco_mt.experiments import roles
 from disco_mt.experiments.decode import Decoding, Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.roles import Role, mask_predict
 from disco_mt.pins.parse import Pin, contains, find, words_of
 from disco_mt.reporting.intervals import Interval, bootstrap
 from disco_mt.reporting.reports import Report
 from disco_mt.reporting.tables import Table, number
 from disco_mt.reporting.verdicts import Judge, Texts, Verdict
+from disco_mt.suites import roles
+from disco_mt.suites.roles import Role, mask_predict
 from disco_mt.text.languages import is_spaceless
 
 Words = tuple[str, ...]

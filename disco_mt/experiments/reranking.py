@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 from disco_mt.decoding.options import DecodingOptions
-from disco_mt.experiments import roles
 from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
 from disco_mt.experiments.experiment import Experiment, Options
 from disco_mt.reporting.reports import Report
 from disco_mt.reporting.tables import Table, number, signed
 from disco_mt.reporting.timing import Timing
 from disco_mt.reporting.verdicts import MARGIN, Verdict
+from disco_mt.suites import roles
 from disco_mt.suites.suite import Suite
 
 PLAIN = "mixture: easy-first, no reranking"

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict
 from math import ceil, floor
 
-from disco_mt.experiments import paper, roles
+from disco_mt.experiments import paper
 from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.roles import Role, mask_predict
 from disco_mt.reporting.plots import Figure, Series
 from disco_mt.reporting.reports import Report
 from disco_mt.reporting.tables import Table, number
 from disco_mt.reporting.timing import Timing
 from disco_mt.reporting.verdicts import Verdict
+from disco_mt.suites import roles
+from disco_mt.suites.roles import Role, mask_predict
 from disco_mt.suites.suite import Suite
 
 PASSES = tuple(range(1, 11))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from statistics import mean
 
-from disco_mt.experiments import paper, roles
+from disco_mt.experiments import paper
 from disco_mt.experiments.decode import Decoding, Lab
 from disco_mt.experiments.experiment import Experiment, Options
 from disco_mt.reporting.intervals import correlation
@@ -13,6 +13,7 @@ from disco_mt.reporting.plots import Figure, Series
 from disco_mt.reporting.reports import Report
 from disco_mt.reporting.tables import Table, number
 from disco_mt.reporting.verdicts import Verdict
+from disco_mt.suites import roles
 
 BIN = 5  # tokens
 

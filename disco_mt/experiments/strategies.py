@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from disco_mt.experiments import paper, roles
+from disco_mt.experiments import paper
 from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
 from disco_mt.experiments.experiment import Experiment, Options
 from disco_mt.experiments.paper import Result
@@ -12,6 +12,7 @@ from disco_mt.reporting.intervals import mean_difference
 from disco_mt.reporting.reports import Report
 from disco_mt.reporting.tables import Table, number
 from disco_mt.reporting.verdicts import Verdict
+from disco_mt.suites import roles
 
 EASY = "Parallel Easy-First"
 STRATEGIES = {

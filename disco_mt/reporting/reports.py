@@ -1,4 +1,4 @@
-"""What an experiment hands back: tables, figures, verdicts; as Markdown and as files."""
+"""What an experiment or a benchmark hands back: tables, figures, verdicts; as Markdown and as files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Report:
-    """One experiment's outcome; what it is called and repeats is filled in by `run_experiment`."""
+    """The outcome of one experiment or benchmark."""
 
     tables: tuple[Table, ...]
     verdicts: tuple[Verdict, ...] = ()
@@ -36,13 +36,17 @@ class Report:
     source: str = ""  # table, figure or section of the paper
     command: str = ""  # what was typed, and can be typed again
     inconsistencies: tuple[str, ...] = ()  # of the paper
+    findings: tuple[str, ...] = ()  # the result in words, above all tables
 
 
-def to_markdown(report: Report) -> str:
+def to_markdown(report: Report, pictures: bool = True) -> str:
     """The whole report; pictures lie beside it."""
-    parts = [f"# {report.title}", f"In the paper: {report.source}.", f"```sh\n{report.command}\n```"]
+    paper = [f"In the paper: {report.source}."] if report.source else []
+    parts = [f"# {report.title}", *paper, f"```sh\n{report.command}\n```"]
+    if report.findings:
+        parts.append("\n".join(f"- {finding}" for finding in report.findings))
     parts += [markdown(table) for table in report.tables]
-    parts += [f"![{figure.title}]({figure.name}.svg)" for figure in report.figures]
+    parts += [f"![{figure.title}]({figure.name}.svg)" for figure in report.figures if pictures]
     if report.verdicts:
         parts.append(markdown(_verdicts(report.verdicts)))
     if report.notes:

@@ -119,6 +119,17 @@ class Workspace:
         self.suite.system(system)
         return read_description(self._made(f"evaluate:{system}").parent, SCORES, "an evaluation")
 
+    def require_models(self, systems: Sequence[str]) -> None:
+        """Refuse before any work where models are missing, with the commands that make them."""
+        missing = [name for name in systems if not self.stage(f"average:{name}").done]
+        if not missing:
+            return
+        commands = [f"disco suite run {self.suite.name} --stage average:{name}" for name in missing]
+        raise UserError(
+            f"{len(missing)} of the models to compare are not there yet ({', '.join(missing)}). "
+            "Make them, each with all that it needs:\n  " + "\n  ".join(commands)
+        )
+
     def _made(self, name: str) -> Path:
         stage = self.stage(name)
         if not stage.done:

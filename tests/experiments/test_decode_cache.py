@@ -9,8 +9,8 @@ import pytest
 
 from disco_mt.core.errors import UserError
 from disco_mt.decoding.options import DecodingOptions
-from disco_mt.experiments import roles
 from disco_mt.experiments.decode import Decoding, Lab
+from disco_mt.suites import roles
 from disco_mt.suites.workspace import Workspace
 from disco_mt.translator import Translator
 

@@ -12,10 +12,11 @@ from mini_suite import make_workspace
 
 from disco_mt.cli import main
 from disco_mt.core.errors import UserError
-from disco_mt.experiments import EXPERIMENTS, load, roles
+from disco_mt.experiments import EXPERIMENTS, load
 from disco_mt.experiments.decode import Lab
 from disco_mt.experiments.experiment import Options
 from disco_mt.reporting import plots
+from disco_mt.suites import roles
 from disco_mt.suites.stages import DONE
 from disco_mt.suites.suite import load_suite, shipped_suites
 from disco_mt.suites.workspace import Workspace
