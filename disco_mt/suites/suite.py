@@ -30,7 +30,7 @@ from typing import Any, Literal, get_args
 
 from disco_mt.core.errors import UserError
 from disco_mt.core.settings import at_least, from_dict
-from disco_mt.core.toml import merged, read_toml, refuse_unknown, subtable, tuples
+from disco_mt.core.toml import merged, read_toml, refuse_unknown, subtable
 from disco_mt.data.prepare import PrepareProcessing
 from disco_mt.data.sources import Languages, Parts, SourceName
 from disco_mt.decoding.options import DecodingOptions
@@ -45,6 +45,7 @@ SUITES = Path(__file__).parent
 DataKind = Literal["raw", "distilled", "extended", "part"]  # extended: distilled, with more sources
 _RECIPE = ("model", "objective", "training", "decoding")
 _SHARED = (*_RECIPE, "evaluate", "choose")
+_HEAD = ("data", "about", "average", "reports", "prepare")
 _SYSTEM = ("data", "like", "start", *_SHARED)
 
 
@@ -272,58 +273,37 @@ def shipped_suites() -> list[str]:
     return sorted(path.stem for path in SUITES.glob("*.toml"))
 
 
+@dataclass(frozen=True)
+class _Head:
+    """The part of a suite file that needs no interpretation."""
+
+    data: DataOptions
+    about: str = ""
+    average: int = 0
+    reports: tuple[str, ...] = ()
+    prepare: Preparation = field(default_factory=Preparation)
+
+
 def _suite(name: str, content: dict[str, Any]) -> Suite:
-    known = ("about", "average", "reports", "data", "prepare", "distill", "systems", *_SHARED)
-    refuse_unknown(content, known, "")
-    _refuse_no_list(content, "reports", "", str)
-    about, number = content.get("about", ""), content.get("average", 0)
-    if not isinstance(about, str):
-        raise UserError(f"about must be a string, got {about!r}")
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise UserError(f"average must be a whole number, got {number!r}")
-    return Suite(
-        name=name,
-        about=about,
-        data=_data(subtable(content, "data", needed=True)),
-        systems=_systems(content),
-        prepare=from_dict(Preparation, subtable(content, "prepare"), "prepare"),
-        distill=_distillation(subtable(content, "distill")),
-        average=number,
-        reports=tuple(content.get("reports", ())),
-    )
-
-
-def _data(table: dict[str, Any]) -> DataOptions:
-    if "source" not in table:
+    refuse_unknown(content, (*_HEAD, "distill", "systems", *_SHARED), "")
+    if "source" not in subtable(content, "data", needed=True):
         raise UserError(f"data.source is missing; there are: {', '.join(get_args(SourceName))}")
-    if "languages" in table and not isinstance(table["languages"], list):
-        raise UserError(f'data.languages must be a list such as ["en", "de"], got {table["languages"]!r}')
-    parts = subtable(table, "parts", "data.")
-    for key in ("train", "by_hand"):
-        _refuse_no_list(parts, key, "data.parts.", str)
-    return from_dict(DataOptions, tuples(table), "data")
-
-
-def _refuse_no_list(table: dict[str, Any], key: str, where: str, *types: type) -> None:
-    """A list must be one, and of the right things."""
-    value = table.get(key, [])
-    if not isinstance(value, list) or not all(type(each) in types for each in value):
-        what = "names" if str in types else "numbers"
-        raise UserError(f"{where}{key} must be a list of {what}, got {value!r}")
+    head = from_dict(_Head, {key: content[key] for key in _HEAD if key in content}, "suite")
+    distill = _distillation(subtable(content, "distill"))
+    values = {key: getattr(head, key) for key in _HEAD}
+    return Suite(name=name, systems=_systems(content), distill=distill, **values)
 
 
 def _distillation(table: dict[str, Any]) -> Distillation | None:
     if table and "teacher" not in table:
         raise UserError("distill.teacher is missing: name the system that translates the training data")
     sets = subtable(table, "more", "distill.")
-    more = {name: _more_sources(name, subtable(sets, name, "distill.more.")) for name in sets}
+    more = {
+        name: from_dict(MoreSources, subtable(sets, name, "distill.more."), f"distill.more.{name}")
+        for name in sets
+    }
     rest = {key: value for key, value in table.items() if key != "more"}
     return replace(from_dict(Distillation, rest, "distill"), more=more) if table else None
-
-
-def _more_sources(name: str, table: dict[str, Any]) -> MoreSources:
-    _refuse_no_list(table, "also_from", f"distill.more.{name}.", str)
-    return from_dict(MoreSources, tuples(table), f"distill.more.{name}")
 
 
 def _check_more(name: str, more: MoreSources) -> None:
@@ -409,13 +389,12 @@ def _system(name: str, table: dict[str, Any]) -> System:
     if not isinstance(data, str):
         raise UserError(f"{where}: data must be a name such as raw or distilled, got {data!r}")
     recipe = with_sizes_from_data({key: table[key] for key in _RECIPE}, where)
-    _refuse_no_list(table["choose"], "dropout", f"{where}: choose.", float, int)
     try:
         return System(
             data=data,
             recipe=from_dict(Recipe, recipe, where),
             evaluate=from_dict(DecodingOptions, table["decoding"] | table["evaluate"], f"{where}: evaluate"),
-            choose=from_dict(Choice, tuples(table["choose"]), f"{where}: choose"),
+            choose=from_dict(Choice, table["choose"], f"{where}: choose"),
             start=table.get("start", ""),
         )
     except UserError as error:  # such as an objective that does not fit the model

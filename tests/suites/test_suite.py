@@ -149,7 +149,7 @@ MISTAKES = {
     "no list of pairs": (
         "[distill]",
         '[distill.more.x]\nalso_from = "en-fr"\n[distill]',
-        "distill.more.x.also_from must be a list of names, got 'en-fr'",
+        "distill.more.x: also_from must be a list, got 'en-fr'",
     ),
     "a start that comes later": (
         "[systems.teacher]",
@@ -175,7 +175,7 @@ MISTAKES = {
     "a choice of one": (
         "[decoding]",
         "[choose]\ndropout = 0.1\n[decoding]",
-        "systems.teacher: choose.dropout must be a list of numbers, got 0.1",
+        "systems.teacher: choose: dropout must be a list, got 0.1",
     ),
     "a choice twice": (
         "[decoding]",
@@ -197,7 +197,7 @@ MISTAKES = {
     "parts that are no list": (
         '"tatoeba"',
         '"mtdata"\nparts.train = "A-b-1-eng-deu"',
-        "data.parts.train must be a list of names, got 'A-b-1-eng-deu'",
+        "data: parts: train must be a list, got 'A-b-1-eng-deu'",
     ),
     "an unknown part": ('"tatoeba"', '"mtdata"\nparts.dev = "a"', "data: parts: unknown key 'dev'"),
     "no test set": (
