@@ -13,7 +13,7 @@ from disco_mt.suites.workspace import Workspace
 
 GREETING = "How long have you lived here?"
 SENTENCE = "We visited her parents yesterday because they were sick."
-STUDENT = "disco-distilled"  # of the suite: the one whose trace is shown
+STUDENT = "disco-distilled"  # its trace is shown at the end
 
 
 def demo(out: Path = Path("demo")) -> int:

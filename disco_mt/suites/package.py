@@ -125,7 +125,7 @@ class _Packager:
     quiet: bool
 
     def write(self, directory: Directory, out: Path) -> Packaged:
-        model = load_weights(directory).half().float()  # what a reader of the half-precision file gets
+        model = load_weights(directory).half().float()  # as loaded from the half-precision file
         settings = self._settings(self._translator(model, directory))
         shipped = max(settings, key=lambda name: settings[name].dev_bleu if name != HIGH else -1.0)
         scored = self._test(settings[shipped])

@@ -1,7 +1,7 @@
 """Running stages: each is a `disco` command that is printed, then run as a process of its own.
 
-A killed stage goes on where it was when it is run again: training from its last checkpoint, distillation with
-the shards that are missing; the others are short and begin anew. A finished one has done.json.
+A killed stage resumes when it is run again: training from its last checkpoint, distillation with the missing
+shards; the others are short and begin anew. A finished one has done.json.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Runner:
                 name = running.pop(future)
                 if error := future.exception():
                     failures.append(error)
-                    self._say(f"{name} failed" + ("; the others go on to their end" if running else ""))
+                    self._say(f"{name} failed" + ("; the other stages are finished" if running else ""))
         if failures:
             raise failures[0]
 

@@ -148,7 +148,7 @@ class System:
     evaluate: DecodingOptions
     choose: Choice = field(default_factory=Choice)
     start: str = ""
-    """A system before it, with whose weights it begins; empty: random ones."""
+    """An earlier system that provides the initial weights; empty: random ones."""
 
     def __post_init__(self) -> None:
         decoder_for(self.recipe.model.kind, self.evaluate.strategy, self.evaluate.effort)
@@ -180,7 +180,7 @@ class Suite:
     average: int = 0
     """Checkpoints that are averaged; 0: as many as give the best dev BLEU."""
     reports: tuple[str, ...] = ()
-    """Experiments whose tables it ends with."""
+    """The experiments to end with."""
     path: Path | None = field(default=None, compare=False)
     """The file that it comes from."""
 
@@ -336,7 +336,7 @@ def _check_teacher(teacher: str, systems: dict[str, System]) -> None:
     if teacher not in systems:
         raise UserError(f"distill.teacher {teacher!r} is not a system; there are: {', '.join(systems)}")
     if systems[teacher].data != "raw":
-        raise UserError(f'distill.teacher {teacher!r} must have data = "raw": it cannot be its own pupil')
+        raise UserError(f'distill.teacher {teacher!r} must have data = "raw": it cannot be its own student')
 
 
 def _check_other_pairs(name: str, more: MoreSources, data: DataOptions) -> None:

@@ -104,7 +104,7 @@ class Workspace:
         return f"choose:{system}" if choice else f"train:{system}"
 
     def updates(self, system: str) -> int:
-        """Updates of its training, and of those of the systems whose weights it began with."""
+        """Updates of its training and of the trainings that it started from."""
         start = self.suite.system(system).start
         own = int(read_log(self.run_directory(system))[-1]["step"])
         return own + (self.updates(start) if start else 0)
@@ -154,7 +154,7 @@ class Workspace:
         return {name: stage for name, stage in self._stages.items() if name in wanted}
 
     def _possible(self, wanted: dict[str, Stage], quiet: bool) -> dict[str, Stage]:
-        """All but those that need other pairs of the corpus where these are not at hand, which is said."""
+        """Without those that need other pairs of the corpus that are missing; says which."""
         more = self.suite.distill.more if self.suite.distill else {}
         left_out: dict[str, UserError] = {}  # by stage
         for name, stage in wanted.items():  # needs come before what needs them
@@ -195,7 +195,7 @@ class Workspace:
         return find_files(data.source, self._data, languages, data.parts)
 
     def _corpus(self) -> dict[str, str]:
-        """The hashes of the files of the corpus, or where they are not at hand those of the last time."""
+        """The hashes of the files of the corpus; where it is missing, those of the last run."""
         try:
             return self.files(self.suite.data.languages).hashes(self.folder / HASHES)
         except UserError:

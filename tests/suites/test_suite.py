@@ -101,7 +101,7 @@ MISTAKES = {
     "in a system": ('data = "distilled"', "x = 1", "systems.disco: unknown key 'x'"),
     "in its model": ("model.dropout", "model.drop", "systems.disco: model: unknown key 'drop'"),
     "unknown teacher": ('teacher = "teacher"', 'teacher = "me"', "'me' is not a system; there are: teacher,"),
-    "taught by a pupil": ('teacher = "teacher"', 'teacher = "disco"', 'must have data = "raw"'),
+    "taught by a student": ('teacher = "teacher"', 'teacher = "disco"', 'must have data = "raw"'),
     "no teacher": ('teacher = "teacher"', "", "distill.teacher is missing"),
     "unknown data": (
         'data = "distilled"',
