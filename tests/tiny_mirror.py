@@ -39,7 +39,7 @@ length_classes = 128
 [training]
 batch_tokens = 512
 max_tokens = 512
-max_steps = 1
+max_steps = 5
 dev_every = 1
 precision = "fp32"
 [decoding]

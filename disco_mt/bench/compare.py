@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from disco_mt.bench.measure import Measured, Result
-from disco_mt.bench.statistics import Seconds, latency, ratio
 from disco_mt.bench.system import shape
 from disco_mt.engine.pruning import EXACT
-from disco_mt.experiments.judge import Interval, Judge
+from disco_mt.reporting.intervals import Interval
+from disco_mt.reporting.timing import Seconds, latency, ratio
+from disco_mt.reporting.verdicts import Judge
 
 BEST = 0  # instead of a number of threads: each system with the number that is best for it
 PROCESSOR = -1  # one thread, processor time: no waiting for a core in it, but caches are shared

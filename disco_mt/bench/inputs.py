@@ -16,10 +16,10 @@ from disco_mt.engine.skipping import Structure
 from disco_mt.evaluation.quality import References, read_references
 from disco_mt.experiments import systems as roles
 from disco_mt.experiments.decode import Lab, require_models
-from disco_mt.experiments.timing import spread
 from disco_mt.nn.config import ModelConfig
 from disco_mt.nn.directory import read_config
 from disco_mt.nn.find import find_model
+from disco_mt.reporting.timing import spread
 from disco_mt.suites.workspace import Workspace
 from disco_mt.text.lines import read_lines
 

@@ -19,13 +19,13 @@ from tempfile import TemporaryDirectory
 
 from disco_mt.bench.child import Child, Died
 from disco_mt.bench.export import exported
-from disco_mt.bench.load import Load, LoadGuard
 from disco_mt.bench.sentences import Outcome, Sentence
 from disco_mt.bench.system import System
 from disco_mt.bench.worker import Memory
 from disco_mt.core.errors import UserError
 from disco_mt.core.machine import avoid_broken_amx
 from disco_mt.core.settings import at_least
+from disco_mt.reporting.load import Load, LoadGuard
 
 _SPIN = 0.25  # seconds that the idle threads of a runtime keep spinning after their work
 Advance = Callable[[int], None]

@@ -12,10 +12,10 @@ from typing import Any
 
 from disco_mt.bench.compare import BEST, PROCESSOR, Ratio, best_threads
 from disco_mt.bench.measure import Measured, Result
-from disco_mt.bench.statistics import latency
 from disco_mt.bench.work import gflop
 from disco_mt.engine.select import arithmetic
 from disco_mt.evaluation.quality import Quality
+from disco_mt.reporting.timing import latency
 
 FORMAT = 1  # of the JSON
 

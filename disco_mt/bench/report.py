@@ -12,10 +12,11 @@ from typing import Any
 from disco_mt.bench.compare import BEST, PROCESSOR, Ratio, best_threads, fastest_batch, ratios, verdict
 from disco_mt.bench.measure import Measured, Result
 from disco_mt.bench.record import About, machine_facts, mean_gflop, speed, to_json
-from disco_mt.bench.statistics import groups, latency
+from disco_mt.bench.statistics import groups
 from disco_mt.core.files import write_text
-from disco_mt.experiments.plot import Figure, Series, draw
-from disco_mt.experiments.table import MISSING, Table, markdown, number
+from disco_mt.reporting.plots import Figure, Series, draw
+from disco_mt.reporting.tables import MISSING, Table, markdown, number
+from disco_mt.reporting.timing import latency
 
 
 @dataclass(frozen=True)

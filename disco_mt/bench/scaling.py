@@ -18,9 +18,9 @@ from disco_mt.bench.sentences import Sentence, random_sentences
 from disco_mt.bench.statistics import exponent
 from disco_mt.bench.structures import fixed_structures
 from disco_mt.bench.system import Size, System, Weights, shape, sized, systems_of
-from disco_mt.experiments.judge import Interval
-from disco_mt.experiments.plot import Figure, Series
-from disco_mt.experiments.table import Table, number
+from disco_mt.reporting.intervals import Interval
+from disco_mt.reporting.plots import Figure, Series
+from disco_mt.reporting.tables import Table, number
 
 LENGTHS = (10, 25, 50, 75, 100)
 BEAMS = (1, 2, 5, 10)

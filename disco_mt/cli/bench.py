@@ -27,9 +27,9 @@ from disco_mt.core.progress import stage
 from disco_mt.core.settings import at_least
 from disco_mt.engine.pruning import EXACT, Pruning
 from disco_mt.evaluation.quality import measure as score
-from disco_mt.experiments.judge import Judge
-from disco_mt.experiments.plot import require_matplotlib
-from disco_mt.experiments.timing import spread
+from disco_mt.reporting.plots import require_matplotlib
+from disco_mt.reporting.timing import spread
+from disco_mt.reporting.verdicts import Judge
 from disco_mt.suites.suite import load_suite
 from disco_mt.suites.workspace import Workspace
 from disco_mt.text.lines import read_lines

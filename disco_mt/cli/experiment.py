@@ -15,12 +15,12 @@ from disco_mt.evaluation.quality import read_references
 from disco_mt.experiments import EXPERIMENTS, load
 from disco_mt.experiments.decode import Lab, require_models
 from disco_mt.experiments.experiment import Experiment, Options, run_experiment
-from disco_mt.experiments.judge import Judge
-from disco_mt.experiments.plot import require_matplotlib
-from disco_mt.experiments.report import to_markdown, write_report
 from disco_mt.experiments.results import export, named_results, read_results, recompute, recomputed_table
-from disco_mt.experiments.table import markdown
 from disco_mt.nn.find import check_device
+from disco_mt.reporting.plots import require_matplotlib
+from disco_mt.reporting.reports import to_markdown, write_report
+from disco_mt.reporting.tables import markdown
+from disco_mt.reporting.verdicts import Judge
 from disco_mt.suites.suite import load_suite, shipped_suites
 from disco_mt.suites.workspace import Workspace
 

@@ -7,9 +7,9 @@ from functools import partial
 from disco_mt.experiments import paper, systems
 from disco_mt.experiments.decode import Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.report import Report
 from disco_mt.experiments.size_sweep import Size, grow, grown_figure, grown_table, remarks
 from disco_mt.experiments.variants import with_batch
+from disco_mt.reporting.reports import Report
 
 PARTS = (8, 4, 2, 1)  # of the suite's batch
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from disco_mt.experiments import paper, systems
 from disco_mt.experiments.decode import Hypotheses, Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.report import Report
 from disco_mt.experiments.systems import Role
-from disco_mt.experiments.table import Table, number, signed
+from disco_mt.reporting.reports import Report
+from disco_mt.reporting.tables import Table, number, signed
 from disco_mt.suites.suite import Suite
 
 PAIRS = {  # data -> (original, contextless)

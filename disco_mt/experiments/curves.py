@@ -8,9 +8,9 @@ from disco_mt.core.errors import UserError
 from disco_mt.experiments.decode import Lab
 from disco_mt.experiments.experiment import Experiment, Options
 from disco_mt.experiments.main import SUITES
-from disco_mt.experiments.plot import Figure, Series
-from disco_mt.experiments.report import Report
-from disco_mt.experiments.table import Table, duration, number
+from disco_mt.reporting.plots import Figure, Series
+from disco_mt.reporting.reports import Report
+from disco_mt.reporting.tables import Table, duration, number
 from disco_mt.training.rundir import read_log
 
 
@@ -42,7 +42,7 @@ def run(lab: Lab, options: Options, command: str) -> Report:
         ),
         notes=(
             "Dev BLEU is that of single checkpoints, with the decoder that training uses for it; the models "
-            f"of the other tables are the mean of the best {lab.suite.average}.",
+            f"of the other tables are the mean of the best {lab.suite.average or 'ones'}.",
             "Time is that of one thread of this machine, with whatever ran beside it: an order of magnitude.",
         ),
     )

@@ -7,8 +7,8 @@ from disco_mt.data.subset import write_subset
 from disco_mt.experiments.decode import Lab
 from disco_mt.experiments.experiment import Experiment, Options
 from disco_mt.experiments.main import SUITES
-from disco_mt.experiments.report import Report
 from disco_mt.experiments.size_sweep import Size, grow, grown_figure, grown_table, remarks
+from disco_mt.reporting.reports import Report
 from disco_mt.training.options import TrainingOptions
 
 PARTS = (16, 4, 1)  # of the distilled training pairs

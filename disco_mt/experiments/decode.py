@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -26,8 +25,9 @@ from disco_mt.data.dataset import Dataset, Split
 from disco_mt.decoding.options import DecodingOptions
 from disco_mt.evaluation.quality import Quality, measure
 from disco_mt.evaluation.tune import Weight, best, tune, with_weight
-from disco_mt.experiments.judge import Judge
 from disco_mt.experiments.systems import BEAM, Role, system_for
+from disco_mt.reporting.timing import Timing, spread, take_turns
+from disco_mt.reporting.verdicts import Judge
 from disco_mt.suites.suite import Suite
 from disco_mt.suites.workspace import Workspace
 from disco_mt.text.lines import read_lines
@@ -107,7 +107,6 @@ class Lab:
         self.variants: dict[str, Path] = {}  # models that an experiment trained itself
         self.used: dict[tuple[str, str], Hypotheses] = {}  # by split and slug: what an export writes
         self.choices: dict[str, str] = {}  # what was chosen on dev
-        self.load = load_average()  # before this process adds its own
         self._translators: dict[tuple[str, str, str], Translator] = {}
 
     @property
@@ -198,6 +197,20 @@ class Lab:
         """Beam 5 with the length penalty that is best on dev, as the paper has it for every AT model."""
         return self.tuned(Decoding(system, BEAM), "length_penalty")
 
+    def timed(self, decodings: Mapping[str, Decoding], sentences: int, repeats: int) -> Timing:
+        """The time of each decoding, one test sentence at a time."""
+        texts = spread(self.sources("test"), sentences)
+        return take_turns({label: self._run(each) for label, each in decodings.items()}, texts, repeats)
+
+    @property
+    def runtime(self) -> str:
+        """What the clock of `timed` measured, for a report."""
+        return f"{torch.get_num_threads()} thread(s), float32, torch {torch.__version__}"
+
+    def _run(self, decoding: Decoding) -> Callable[[str], object]:
+        translator, options = self.translator(decoding), asdict(decoding.options)
+        return lambda text: translator.translate([text], **options)
+
     def _split(self, name: SplitName) -> Split:
         splits = self.dataset().splits
         if name not in splits:
@@ -241,11 +254,6 @@ class Lab:
         write_text(
             path.with_suffix(".json"), json.dumps({**description, "seconds": seconds}, indent=1) + "\n"
         )
-
-
-def load_average() -> float:
-    """Processes that wanted a core over the last minute; 0 where the system does not say."""
-    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
 def require_models(workspace: Workspace, systems: Sequence[str]) -> None:

@@ -6,10 +6,10 @@ from disco_mt.decoding.options import DecodingOptions
 from disco_mt.experiments import paper, systems
 from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.judge import Judge, Texts
-from disco_mt.experiments.report import Report, Verdict
 from disco_mt.experiments.systems import Role, mask_predict
-from disco_mt.experiments.table import Table, number, signed
+from disco_mt.reporting.reports import Report
+from disco_mt.reporting.tables import Table, number, signed
+from disco_mt.reporting.verdicts import Judge, Texts, Verdict
 from disco_mt.suites.suite import Suite
 
 CMLM, DISCO, AT = (

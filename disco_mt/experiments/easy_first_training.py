@@ -5,9 +5,10 @@ from __future__ import annotations
 from disco_mt.experiments import paper, systems
 from disco_mt.experiments.decode import Decoding, Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.judge import MARGIN, mean_difference
-from disco_mt.experiments.report import Report, Verdict
 from disco_mt.experiments.steps_table import stepped_table
+from disco_mt.reporting.intervals import mean_difference
+from disco_mt.reporting.reports import Report
+from disco_mt.reporting.verdicts import MARGIN, Verdict
 
 ROLES = {"Random Sampling": systems.DISCO, "Easy-First Training": systems.EASY_FIRST_TRAINED}
 

@@ -11,10 +11,11 @@ from disco_mt.evaluation.quality import repetition_rate
 from disco_mt.experiments import paper, systems
 from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.judge import mean_difference
-from disco_mt.experiments.report import Picture, Report, Verdict
 from disco_mt.experiments.systems import mask_predict
-from disco_mt.experiments.table import Table, number
+from disco_mt.reporting.intervals import mean_difference
+from disco_mt.reporting.reports import Picture, Report
+from disco_mt.reporting.tables import Table, number
+from disco_mt.reporting.verdicts import Verdict
 from disco_mt.text.tokenizer import Tokenizer
 from disco_mt.views import TraceView, render_svg
 from disco_mt.views.view import candidate_passes, piece

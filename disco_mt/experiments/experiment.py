@@ -8,7 +8,7 @@ from typing import Literal
 
 from disco_mt.core.settings import at_least
 from disco_mt.experiments.decode import Lab
-from disco_mt.experiments.report import Report
+from disco_mt.reporting.reports import Report
 from disco_mt.suites.suite import Suite
 
 Scale = Literal["desk", "paper"]

@@ -7,11 +7,11 @@ from dataclasses import replace
 from disco_mt.experiments import paper, systems
 from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.judge import Texts
-from disco_mt.experiments.plot import Figure, Series
-from disco_mt.experiments.report import Report, Verdict
 from disco_mt.experiments.systems import mask_predict
-from disco_mt.experiments.table import Table, number
+from disco_mt.reporting.plots import Figure, Series
+from disco_mt.reporting.reports import Report
+from disco_mt.reporting.tables import Table, number
+from disco_mt.reporting.verdicts import Texts, Verdict
 
 BEAMS = tuple(range(1, 10))
 COMPARED = (1, 5)  # fixed beforehand: one length, and the paper's default

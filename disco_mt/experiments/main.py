@@ -8,10 +8,11 @@ from disco_mt.decoding.options import DecodingOptions
 from disco_mt.experiments import paper, systems
 from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.judge import mean_difference
-from disco_mt.experiments.report import Report, Verdict
 from disco_mt.experiments.systems import Role, mask_predict
-from disco_mt.experiments.table import Table, duration, number
+from disco_mt.reporting.intervals import mean_difference
+from disco_mt.reporting.reports import Report
+from disco_mt.reporting.tables import Table, duration, number
+from disco_mt.reporting.verdicts import Verdict
 from disco_mt.suites.suite import Suite
 
 AT_BEAM, AT_DISTILLED = "AT, beam 5", "AT + distillation, beam 5"

@@ -22,12 +22,13 @@ from disco_mt.evaluation.quality import measure
 from disco_mt.experiments import systems
 from disco_mt.experiments.decode import Decoding, Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.judge import Interval, Judge, Texts, bootstrap
 from disco_mt.experiments.pinned_words import Words, drawn_words, pasted, without, word_f1, word_matches
-from disco_mt.experiments.report import Report, Verdict
 from disco_mt.experiments.systems import Role, mask_predict
-from disco_mt.experiments.table import Table, number
 from disco_mt.pins.parse import Pin, contains
+from disco_mt.reporting.intervals import Interval, bootstrap
+from disco_mt.reporting.reports import Report
+from disco_mt.reporting.tables import Table, number
+from disco_mt.reporting.verdicts import Judge, Texts, Verdict
 from disco_mt.text.languages import is_spaceless
 
 Matches = NDArray[np.int64]  # see word_matches

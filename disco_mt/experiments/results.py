@@ -16,7 +16,7 @@ from disco_mt.core.errors import UserError
 from disco_mt.core.files import write_text
 from disco_mt.evaluation.quality import Quality, References, measure
 from disco_mt.experiments.decode import Hypotheses, Lab
-from disco_mt.experiments.table import Table, number
+from disco_mt.reporting.tables import Table, number
 from disco_mt.text.lines import read_lines
 
 

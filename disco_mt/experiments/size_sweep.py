@@ -10,10 +10,10 @@ from disco_mt.decoding.options import DecodingOptions
 from disco_mt.experiments import systems
 from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
 from disco_mt.experiments.experiment import Options
-from disco_mt.experiments.plot import Figure, Series
 from disco_mt.experiments.systems import mask_predict
-from disco_mt.experiments.table import Table, number
 from disco_mt.experiments.variants import Variant, for_updates, train_variant
+from disco_mt.reporting.plots import Figure, Series
+from disco_mt.reporting.tables import Table, number
 from disco_mt.training.options import TrainingOptions
 
 MODELS = {

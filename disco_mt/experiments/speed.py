@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from math import ceil, floor
 
 from disco_mt.experiments import paper, systems
 from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.plot import Figure, Series
-from disco_mt.experiments.report import Report, Verdict
 from disco_mt.experiments.systems import Role, mask_predict
-from disco_mt.experiments.table import Table, number
-from disco_mt.experiments.timing import Timing, measure_times
+from disco_mt.reporting.plots import Figure, Series
+from disco_mt.reporting.reports import Report
+from disco_mt.reporting.tables import Table, number
+from disco_mt.reporting.timing import Timing
+from disco_mt.reporting.verdicts import Verdict
 from disco_mt.suites.suite import Suite
 
 PASSES = tuple(range(1, 11))
@@ -27,7 +29,7 @@ def run(lab: Lab, options: Options, command: str) -> Report:
     """Score the whole test set (batched, cached), then time some of it."""
     decodings = _decodings(lab)
     found = {label: lab.decode(decoding, "test") for label, decoding in decodings.items()}
-    timing = measure_times(lab, decodings, options.sentences, options.repeats)
+    timing = lab.timed(decodings, options.sentences, options.repeats)
     bleu = {label: lab.quality(each).bleu for label, each in found.items()}
     return Report(
         title=f"Decoding speed: {lab.suite.name}",
@@ -36,8 +38,8 @@ def run(lab: Lab, options: Options, command: str) -> Report:
         tables=(_table(lab, found, bleu, timing), _lengths(lab, found, timing)),
         verdicts=_verdicts(lab, found, timing),
         figures=(_figure(lab, bleu, timing),),
-        notes=(*timing.notes(), *_winners(timing)),
-        data={"load_average": timing.load, "seconds": timing.seconds},
+        notes=(*timing.notes(lab.runtime), *_winners(timing)),
+        data={"load": asdict(timing.load), "seconds": timing.seconds},
     )
 
 
@@ -65,10 +67,10 @@ def _cmlm(passes: int) -> str:
 def _table(lab: Lab, found: dict[str, Hypotheses], bleu: dict[str, float], timing: Timing) -> Table:
     rows = []
     for label, each in found.items():
-        middle, low, high = timing.milliseconds(label)
-        times = f"{middle:.1f} [{low:.1f}, {high:.1f}]"
+        taken = timing.latency(label)
+        times = f"{taken.mean:.1f} [{taken.low:.1f}, {taken.high:.1f}]"
         ratios = [f"{timing.speedup(label, over, lab.samples).estimate:.2f}x" for over in (BEAM, GREEDY)]
-        quantiles = [number(value, 1) for value in timing.percentiles(label)]
+        quantiles = [number(value, 1) for value in (taken.p50, taken.p90)]
         rows.append((label, number(each.mean_steps), number(bleu[label]), times, *quantiles, *ratios))
     header = (
         "system",
@@ -172,8 +174,8 @@ def _figure(lab: Lab, bleu: dict[str, float], timing: Timing) -> Figure:
 
 def _winners(timing: Timing) -> tuple[str, ...]:
     """When AT wins, the report says so in words."""
-    disco = timing.milliseconds(EASY)[0]
-    faster = [label for label in (GREEDY, BEAM) if timing.milliseconds(label)[0] < disco]
+    disco = timing.latency(EASY).mean
+    faster = [label for label in (GREEDY, BEAM) if timing.latency(label).mean < disco]
     return tuple(
         f"{label} is faster than DisCo easy-first on this machine, at this batch size." for label in faster
     )

@@ -7,10 +7,11 @@ from collections import defaultdict
 from disco_mt.experiments import paper, systems
 from disco_mt.experiments.decode import Decoding, Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.judge import correlation
-from disco_mt.experiments.plot import Figure, Series
-from disco_mt.experiments.report import Report, Verdict
-from disco_mt.experiments.table import Table, number
+from disco_mt.reporting.intervals import correlation
+from disco_mt.reporting.plots import Figure, Series
+from disco_mt.reporting.reports import Report
+from disco_mt.reporting.tables import Table, number
+from disco_mt.reporting.verdicts import Verdict
 
 BIN = 5  # tokens
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from disco_mt.experiments.decode import Hypotheses, Lab
 from disco_mt.experiments.paper import Result
-from disco_mt.experiments.table import Table, number
+from disco_mt.reporting.tables import Table, number
 
 DIRECTIONS = ("en-de", "ro-en")
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 from disco_mt.experiments import paper, systems
 from disco_mt.experiments.decode import Decoding, Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.judge import mean_difference
-from disco_mt.experiments.report import Report, Verdict
 from disco_mt.experiments.steps_table import stepped_table
+from disco_mt.reporting.intervals import mean_difference
+from disco_mt.reporting.reports import Report
+from disco_mt.reporting.verdicts import Verdict
 
 STRATEGIES = {
     "Left-to-Right Order": "left-to-right",

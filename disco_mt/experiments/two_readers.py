@@ -6,16 +6,16 @@ reading them autoregressively, all in one pass more; or it writes left to right 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from disco_mt.decoding.options import DecodingOptions
 from disco_mt.experiments import systems
 from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.judge import MARGIN, Judge, Texts
-from disco_mt.experiments.report import Report, Verdict
-from disco_mt.experiments.table import Table, number, signed
-from disco_mt.experiments.timing import Timing, measure_times
+from disco_mt.reporting.reports import Report
+from disco_mt.reporting.tables import Table, number, signed
+from disco_mt.reporting.timing import Timing
+from disco_mt.reporting.verdicts import MARGIN, Judge, Texts, Verdict
 from disco_mt.suites.suite import Suite
 from disco_mt.systems.disco.orders import THREE_ORDERS
 
@@ -40,15 +40,15 @@ def run(lab: Lab, options: Options, command: str) -> Report:
     """Weights of the length are tuned on dev; then the test set, and the clock."""
     decodings = _decodings(lab)
     found = {label: lab.decode(decoding, "test") for label, decoding in decodings.items()}
-    timing = measure_times(lab, decodings, options.sentences, options.repeats)
+    timing = lab.timed(decodings, options.sentences, options.repeats)
     return Report(
         title=f"One model, two readers: {lab.suite.name}",
         source="not there; Section 6 suggests training one DisCo with both kinds of contexts",
         command=command,
         tables=(_table(lab, found, timing),),
         verdicts=_verdicts(lab, found),
-        notes=timing.notes(),
-        data={"load_average": timing.load, "seconds": timing.seconds},
+        notes=timing.notes(lab.runtime),
+        data={"load": asdict(timing.load), "seconds": timing.seconds},
     )
 
 
@@ -92,7 +92,7 @@ def _table(lab: Lab, found: dict[str, Hypotheses], timing: Timing) -> Table:
     for label, each in found.items():
         quality = lab.quality(each)
         gain = None if label == PLAIN else judge.difference(each.texts, found[PLAIN].texts)
-        middle, low, high = timing.milliseconds(label)
+        taken = timing.latency(label)
         rows.append(
             (
                 label,
@@ -100,7 +100,7 @@ def _table(lab: Lab, found: dict[str, Hypotheses], timing: Timing) -> Table:
                 number(quality.bleu),
                 number(quality.chrf),
                 "–" if gain is None else f"{signed(gain.estimate)} [{gain.low:+.2f}, {gain.high:+.2f}]",
-                f"{middle:.1f} [{low:.1f}, {high:.1f}]",
+                f"{taken.mean:.1f} [{taken.low:.1f}, {taken.high:.1f}]",
             )
         )
     header = ("system", "steps", "BLEU", "chrF", f"gain over {PLAIN} (95 %)", "ms a sentence")

@@ -13,7 +13,7 @@ from disco_mt.core.errors import UserError
 from disco_mt.data.dataset import Dataset
 from disco_mt.experiments.decode import Lab
 from disco_mt.suites.stages import digest, non_defaults
-from disco_mt.training.averaging import average
+from disco_mt.training.averaging import NUMBERS, average, best_number, score_means
 from disco_mt.training.options import TrainingOptions
 from disco_mt.training.recipe import Recipe
 from disco_mt.training.rundir import is_run
@@ -44,22 +44,22 @@ def train_variant(lab: Lab, variant: Variant) -> str:
         )
         if result.signal:
             raise UserError(f"the training of {run} was stopped; the same command goes on with it")
-        average(run, model, number)
+        average(run, model, number or best_number(list(score_means(run))))
     lab.variants[variant.name] = model
     return variant.name
 
 
 def averaged(options: TrainingOptions, average: int) -> int:
-    """Checkpoints that make a model: after a cooldown the last, else as many as in the suite."""
+    """Checkpoints to average: after a cooldown the last, else as many as in the suite (0: chosen on dev)."""
     return 1 if options.cooldown_steps else average
 
 
 def for_updates(options: TrainingOptions, steps: int, average: int) -> TrainingOptions:
     """So many updates, however many epochs they are, with warm-up, cooldown and dev scores to match.
 
-    average: checkpoints that make a model in the suite. Without a cooldown twice as many are scored.
+    average: checkpoints that the suite averages. Without a cooldown twice as many are scored.
     """
-    scores = 1 if options.cooldown_steps else 2 * average
+    scores = 1 if options.cooldown_steps else 2 * (average or max(NUMBERS))
     return replace(
         options,
         max_steps=steps,

@@ -1,1 +1,1 @@
-"""Tables, plots, intervals and verdicts, for experiments, benchmarks and model cards."""
+"""Tables, plots, intervals, verdicts and times: what experiments, bench and model cards report with."""

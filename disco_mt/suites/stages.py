@@ -91,7 +91,9 @@ def plan(suite: Suite, folder: Path, corpus: dict[str, str], other_pairs: dict[s
         # The test set is that of the raw data in either case.
         add(f"evaluate:{name}", {"decoding": non_defaults(system.evaluate)}, "prepare", f"average:{name}")
 
-    add("prepare", {"data": non_defaults(suite.data), "files": corpus, "prepare": non_defaults(suite.prepare)})
+    add(
+        "prepare", {"data": non_defaults(suite.data), "files": corpus, "prepare": non_defaults(suite.prepare)}
+    )
     for name, system in suite.systems.items():
         if system.data == "raw":
             add_system(name, system)
@@ -124,7 +126,8 @@ def command(
             return ["train", recipe, "--data", str(data), *output, *limit, *begin]
         case "average":
             run = run_of(stages[stage.needs[0]], stages)
-            return ["average", str(run), *output, "--number", str(suite.average)]
+            number = ["--number", str(suite.average)] if suite.average else []
+            return ["average", str(run), *output, *number]
         case "distill":
             data, model = (stages[need].output for need in stage.needs)
             assert suite.distill is not None

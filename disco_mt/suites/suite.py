@@ -3,7 +3,7 @@
     about = "one line for `disco recipe list`"
     like = "OTHER"                   # take over all of another suite: one that ships, or a file beside this
     without = ["NAME"]               # ... but these of its systems
-    average = 5                      # checkpoints that make a model
+    average = 5                      # checkpoints to average; left out: chosen by dev BLEU
     [data]                           # DataOptions: which corpus, which languages
     [prepare]                        # Preparation
     [distill]                        # Distillation: who teaches, and how its translations are found
@@ -86,7 +86,7 @@ class MoreSources:
     splice: float = 0.0
     """Made-up sources to make a training pair (distill/splice.py)."""
     also_from: tuple[str, ...] = ()
-    """Other pairs of the corpus, such as en-fr, whose sources are translated, too (distill/monolingual.py)."""
+    """Other pairs of the corpus, such as en-fr: their sources are translated too (distill/monolingual.py)."""
 
     @property
     def other_pairs(self) -> list[Languages]:
@@ -171,10 +171,11 @@ class Suite:
     systems: dict[str, System]
     prepare: Preparation = field(default_factory=Preparation)
     distill: Distillation | None = None
-    average: int = 5
+    average: int = 0
+    """Checkpoints that are averaged; 0: as many as give the best dev BLEU."""
 
     def __post_init__(self) -> None:
-        at_least("average", self.average, 1)
+        at_least("average", self.average, 0)
         if not self.systems:
             raise UserError("there are no systems; add a table such as [systems.teacher]")
         for name, system in self.systems.items():
@@ -266,7 +267,7 @@ def shipped_suites() -> list[str]:
 def _suite(name: str, content: dict[str, Any]) -> Suite:
     known = ("about", "average", "data", "prepare", "distill", "systems", *_SHARED)
     refuse_unknown(content, known, "")
-    about, number = content.get("about", ""), content.get("average", 5)
+    about, number = content.get("about", ""), content.get("average", 0)
     if not isinstance(about, str):
         raise UserError(f"about must be a string, got {about!r}")
     if not isinstance(number, int) or isinstance(number, bool):

@@ -1,41 +1,51 @@
-"""The mean of the best models of a run, which is better than each of them (the paper averages five)."""
+"""Average the weights of the best checkpoints of a run. The paper averages five, after a long training.
+
+In a short run the checkpoints are far apart, and their mean can be worse than each of them. So by default the
+dev BLEU of the mean itself decides how many are averaged.
+"""
 
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import atomic_directory, refuse_existing
-from disco_mt.core.settings import at_least
+from disco_mt.core.settings import at_least, from_dict
+from disco_mt.data.dataset import Dataset
+from disco_mt.decoding.options import DecodingOptions
+from disco_mt.evaluation.dev import dev_scorer
+from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.directory import Directory, load_tensors, load_weights, read_config, save_model, weights
 from disco_mt.systems.build import build_model
 from disco_mt.training.best import BEST, card
 from disco_mt.training.checkpoints import step_directories, sync, writing
-from disco_mt.training.rundir import is_run
+from disco_mt.training.dev import Scorer
+from disco_mt.training.rundir import RUN, is_run, read_run
+
+NUMBERS = (1, 2, 3, 5)  # of checkpoints, to choose from
 
 
 @dataclass(frozen=True)
 class Averaged:
-    """One of the models that went into the mean."""
+    """One of the checkpoints that went into the mean."""
 
     path: Path
     step: int
     bleu: float  # on the dev set
 
 
-def average(run: Path, out: Path, number: int = 5) -> list[Averaged]:
-    """Write the mean of the `number` best models of `run` by dev BLEU (or of all, if there are fewer)."""
-    at_least("number", number, 1)
+def average(run: Path, out: Path, number: int) -> list[Averaged]:
+    """Write the mean of the `number` best checkpoints of `run` by dev BLEU."""
     refuse_existing(out)
-    chosen = _best(run)[:number]
+    chosen = _chosen(run, number)
     directory = read_config(chosen[0].path)
-    model = build_model(directory.model)
-    model.freeze(directory.frozen)
-    load_tensors(model, _mean([entry.path for entry in chosen]), run / BEST)
+    model = mean_model(run, number)
     files = {directory.text[side]["file"] for side in ("source", "target")}
     scores = [{"step": entry.step, "bleu": entry.bleu} for entry in chosen]
     with writing(out), atomic_directory(out) as temporary:
@@ -45,6 +55,70 @@ def average(run: Path, out: Path, number: int = 5) -> list[Averaged]:
         save_model(temporary, model, directory.text, card(model, directory.text, _about(chosen)), extra)
         sync(temporary)
     return chosen
+
+
+def score_means(run: Path, data: Path | None = None) -> Iterator[tuple[int, float]]:
+    """(number, dev BLEU of the mean of so many checkpoints), decoded as in training.
+
+    data: where the dataset is now, if it has moved since the training.
+    """
+    if not is_run(run):
+        raise UserError(f"{run} is not a training run: {RUN} is missing in it; give the --out of disco train")
+    about = read_run(run)
+    dataset = data or (Path(about["data"]) if "data" in about else None)
+    if dataset is None or not dataset.is_dir():
+        where = f"{dataset} does not exist any more" if dataset else f"{run} does not say where its data are"
+        raise UserError(
+            f"how many checkpoints to average is chosen on the dev set, but {where}; give the dataset with "
+            "--data, or a number with --number (the paper averages 5)"
+        )
+    return scored_means(run, dev_scorer(Dataset.open(dataset), _decoding(run, about["recipe"])))
+
+
+def _decoding(run: Path, recipe: dict[str, Any]) -> DecodingOptions:
+    """How the run measured dev BLEU; options that only older versions had are left out."""
+    known = {field.name for field in fields(DecodingOptions)}
+    settings = {
+        name: value
+        for name, value in recipe.get("decoding", {}).items()
+        if name in known and value is not None
+    }
+    return from_dict(DecodingOptions, settings, str(run / RUN))
+
+
+def best_number(scores: list[tuple[int, float]]) -> int:
+    """The number with the best mean; of equal ones the smallest."""
+    return max(scores, key=lambda score: (score[1], -score[0]))[0]
+
+
+def scored_means(run: Path, score: Scorer) -> Iterator[tuple[int, float]]:
+    """(number, score of the mean) for each of NUMBERS for which the run has kept enough checkpoints."""
+    kept = len(_best(run))
+    for number in NUMBERS:
+        if number <= kept:
+            yield number, score(mean_model(run, number).eval()).bleu
+
+
+def mean_model(run: Path, number: int) -> TranslationModel:
+    """The mean of the `number` best checkpoints."""
+    chosen = _chosen(run, number)
+    directory = read_config(chosen[0].path)
+    model = build_model(directory.model)
+    model.freeze(directory.frozen)
+    load_tensors(model, _mean([entry.path for entry in chosen]), run / BEST)
+    return model
+
+
+def _chosen(run: Path, number: int) -> list[Averaged]:
+    """The `number` best checkpoints, or a refusal if fewer were kept."""
+    at_least("number", number, 1)
+    kept = _best(run)
+    if number > len(kept):
+        raise UserError(
+            f"{run} has kept {len(kept)} checkpoints, so {number} cannot be averaged; average fewer, or "
+            "train with a larger training.keep_best and more dev scores"
+        )
+    return kept[:number]
 
 
 def _best(run: Path) -> list[Averaged]:

@@ -38,7 +38,7 @@ def start_run(
     model: TranslationModel,
     optimizer: torch.optim.Optimizer,
     settings: dict[str, Any],
-    recipe: dict[str, Any],
+    about: dict[str, Any],
     world: int,
 ) -> Beginning:
     """A run begins with a checkpoint of step 0, so that there is no moment when it cannot be resumed."""
@@ -47,7 +47,7 @@ def start_run(
     with atomic_directory(run) as directory:
         lock.take(directory)
         checkpoints.save(directory, model, optimizer, state, settings, world)
-        rundir.write_run(directory, recipe)
+        rundir.write_run(directory, about)
     return Beginning(state, world)
 
 
@@ -57,7 +57,7 @@ def resume_run(
     model: TranslationModel,
     optimizer: torch.optim.Optimizer,
     settings: dict[str, Any],
-    recipe: dict[str, Any],
+    about: dict[str, Any],
     keep_best: int,
 ) -> Beginning:
     """Back to the last checkpoint: what was logged and kept after it goes, because it will come again."""
@@ -68,7 +68,7 @@ def resume_run(
     checkpoints.restore(checkpoint, model, optimizer)
     rundir.sweep(run)
     rundir.cut_log(run, checkpoint.state.step)
-    rundir.write_run(run, recipe)
+    rundir.write_run(run, about)
     remove_others(run, best(checkpoint.state.history, keep_best))
     return Beginning(checkpoint.state, checkpoint.world)
 

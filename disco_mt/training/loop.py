@@ -63,10 +63,12 @@ def train(
     settings = _settings(model, dataset, options, recipe)
     optimizer = build_optimizer(model, options)
 
+    about = {"recipe": recipe, "data": str(dataset.path.absolute())}
+
     def begin(lock: rundir.Lock) -> Beginning:
         if resume or (restarted() and rundir.is_run(run)):
-            return resume_run(run, lock, model, optimizer, settings, recipe, options.keep_best)
-        return start_run(run, lock, model, optimizer, settings, recipe, processes.world)
+            return resume_run(run, lock, model, optimizer, settings, about, options.keep_best)
+        return start_run(run, lock, model, optimizer, settings, about, processes.world)
 
     with rundir.Lock() as lock:
         beginning = processes.on_rank_zero(lambda: begin(lock))

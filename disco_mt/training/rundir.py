@@ -79,29 +79,30 @@ def check_existing(run: Path) -> None:
         raise UserError(f"{run} has no training run to resume ({RUN} is missing); start it without --resume")
 
 
-def write_run(run: Path, recipe: dict[str, Any]) -> None:
-    """The resolved recipe, and the versions of what runs it."""
+def write_run(run: Path, about: dict[str, Any]) -> None:
+    """The resolved "recipe", where the "data" are, and the versions of what runs it."""
     versions = {
         "disco_mt": __version__,
         "torch": torch.__version__,
         "numpy": np.__version__,
         "python": platform.python_version(),
     }
-    content = {"format_version": FORMAT_VERSION, "recipe": recipe, "versions": versions}
+    content = {"format_version": FORMAT_VERSION, **about, "versions": versions}
     with writing(run / RUN):
         write_text(run / RUN, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
-def read_recipe(run: Path) -> dict[str, Any]:
-    """The recipe of a run, as `write_run` noted it."""
+def read_run(run: Path) -> dict[str, Any]:
+    """What `write_run` noted: "recipe" at least; "data" in runs of newer versions."""
     check_existing(run)
     try:
-        recipe = json.loads((run / RUN).read_text(encoding="utf-8"))["recipe"]
-    except (OSError, ValueError, KeyError) as error:
+        content = dict(json.loads((run / RUN).read_text(encoding="utf-8")))
+        content["recipe"].items()
+    except (OSError, ValueError, KeyError, AttributeError) as error:
         raise UserError(
             f"{run / RUN} cannot be read ({error}); start a new run in another directory"
         ) from None
-    return dict(recipe)
+    return content
 
 
 def sweep(run: Path) -> None:

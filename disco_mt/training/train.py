@@ -20,7 +20,7 @@ from disco_mt.training.best import card
 from disco_mt.training.loop import train
 from disco_mt.training.processes import init_distributed, own_device
 from disco_mt.training.recipe import Recipe
-from disco_mt.training.rundir import read_recipe
+from disco_mt.training.rundir import read_run
 from disco_mt.training.session import TrainingResult
 from disco_mt.training.start import start_from
 
@@ -45,7 +45,7 @@ def train_recipe(
     teacher = _teacher(recipe, dataset, own) if recipe.objective.teacher else None
     described = recipe.as_dict()
     if recipe.start.model:
-        started = read_recipe(out)["start"] if resume else start_from(model, recipe.start, dataset)
+        started = read_run(out)["recipe"]["start"] if resume else start_from(model, recipe.start, dataset)
         described |= {"start": started}
     if teacher is not None and recipe.training.encoder_states and not resume:
         _check_same_encoder(recipe.objective.teacher, teacher, model)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from disco_mt.bench.load import Load
 from disco_mt.bench.measure import Measured, Plan, Result, Times
 from disco_mt.bench.sentences import Outcome, Sentence
 from disco_mt.bench.structures import fixed_structures
 from disco_mt.bench.system import Precision, System, Weights
 from disco_mt.bench.worker import Memory
 from disco_mt.nn.config import Kind, ModelConfig, Stack
+from disco_mt.reporting.load import Load
 
 CALM = Load(0.0, 0.01, 0.02, 2)
 

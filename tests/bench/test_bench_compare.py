@@ -8,7 +8,7 @@ import pytest
 from runs import measured, result, system
 
 from disco_mt.bench.compare import BEST, PROCESSOR, baselines, best_threads, fastest_batch, ratios, verdict
-from disco_mt.bench.load import Load
+from disco_mt.reporting.load import Load
 
 DISCO, BEAM, GREEDY = system("disco"), system("autoregressive"), system("autoregressive", beam=1)
 

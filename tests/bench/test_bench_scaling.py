@@ -8,7 +8,7 @@ from runs import CALM
 from disco_mt.bench.measure import Measured, Result, Times
 from disco_mt.bench.runners import IncrementalRunner
 from disco_mt.bench.scaling import PASSES, Growth, cases, growths, in_words, scaling_plan, scaling_systems
-from disco_mt.experiments.judge import Interval
+from disco_mt.reporting.intervals import Interval
 
 
 def linear(words: int, beam: int, passes: int) -> float:

@@ -13,9 +13,10 @@ from mini_suite import make_workspace
 
 from disco_mt.cli import main
 from disco_mt.core.errors import UserError
-from disco_mt.experiments import EXPERIMENTS, load, plot, systems
+from disco_mt.experiments import EXPERIMENTS, load, systems
 from disco_mt.experiments.decode import Lab
 from disco_mt.experiments.experiment import Options
+from disco_mt.reporting import plots
 from disco_mt.suites.stages import DONE
 from disco_mt.suites.suite import load_suite
 from disco_mt.suites.workspace import Workspace
@@ -209,7 +210,7 @@ def test_paper_scale_adds_the_papers_bleu(workspace: Workspace, tmp_path: Path):
 
 
 def test_figures_without_matplotlib(workspace: Workspace, tmp_path: Path, monkeypatch, capsys):
-    monkeypatch.setattr(plot, "find_spec", lambda name: None)
+    monkeypatch.setattr(plots, "find_spec", lambda name: None)
     assert experiment(workspace, "length-beam", "--out", tmp_path / "out") == 2
     assert "pip install 'disco-mt[plots]'" in capsys.readouterr().err
     assert experiment(workspace, "strategies", "--out", tmp_path / "out", *SHORT) == 0  # has no figure

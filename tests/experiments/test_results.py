@@ -12,9 +12,9 @@ from disco_mt.core.errors import UserError
 from disco_mt.evaluation.quality import measure
 from disco_mt.experiments.decode import Lab
 from disco_mt.experiments.experiment import Options
-from disco_mt.experiments.judge import Judge
 from disco_mt.experiments.results import export, read_results, recompute
 from disco_mt.experiments.strategies import EXPERIMENT as STRATEGIES
+from disco_mt.reporting.verdicts import Judge
 from disco_mt.suites.workspace import Workspace
 
 

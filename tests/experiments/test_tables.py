@@ -6,28 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from disco_mt.experiments import paper, systems
-from disco_mt.experiments.decode import Decoding, Lab
+from disco_mt.experiments import paper
 from disco_mt.experiments.experiment import Options
-from disco_mt.experiments.table import Table, duration, markdown, number, signed
-from disco_mt.experiments.timing import BUSY, measure_times, spread
 from disco_mt.experiments.variants import averaged, for_updates, with_batch
 from disco_mt.training.options import TrainingOptions
-
-
-def test_markdown():
-    table = Table("T", ("name", "BLEU"), (("a|b", "1.00"), ("c", "27.34")), "Note.")
-    assert markdown(table) == (
-        "**T**\n\n| name |  BLEU |\n| ---- | ----: |\n| a\\|b |  1.00 |\n| c    | 27.34 |\n\nNote."
-    )
-    assert [number(None), number(1.005, 1), signed(0.5), duration(90), duration(5400), duration(None)] == [
-        "–",
-        "1.0",
-        "+0.50",
-        "2 min",
-        "1.5 h",
-        "–",
-    ]
 
 
 def test_the_papers_gains_are_differences():
@@ -65,34 +47,6 @@ def test_every_main_row_has_seven_or_fewer_directions():
     assert set(paper.MAIN["DisCo + Easy-First"]) == set(paper.DIRECTIONS)
     assert "en-ro" not in paper.MAIN["AT Transformer Base + Distillation"]
     assert paper.MAIN["AT Transformer Base + Distillation"]["zh-en"].bleu == 24.53
-
-
-def test_the_clock(lab: Lab, monkeypatch, capsys):
-    """Systems take turns; the median stands for a sentence; a busy machine is spoken of."""
-    order: list[str] = []
-    clock = iter(range(1000))
-    translate = Lab.translator
-
-    def watched(self: Lab, decoding: Decoding):
-        order.append(decoding.system)
-        return translate(self, decoding)
-
-    monkeypatch.setattr(Lab, "translator", watched)
-    monkeypatch.setattr("disco_mt.experiments.timing.time.perf_counter", lambda: float(next(clock)))
-    lab.load = BUSY + 1
-    decodings = {name: Decoding(name, systems.EASY_FIRST) for name in ("disco", "disco-raw")}
-    timing = measure_times(lab, decodings, sentences=3, repeats=3)
-    assert order == ["disco", "disco-raw", "disco", "disco-raw", "disco-raw", "disco", "disco", "disco-raw"]
-    assert timing.sentences("disco") == [1.0, 1.0, 1.0]
-    assert timing.milliseconds("disco") == (1000.0, 1000.0, 1000.0)
-    assert timing.speedup("disco", "disco-raw", 10).estimate == 1.0
-    assert "busy" in capsys.readouterr().err
-    assert "the machine was busy" in timing.notes()[-1]
-
-
-def test_spread():
-    assert spread("abcdefgh", 4) == ["a", "c", "e", "g"]
-    assert spread("ab", 5) == ["a", "b"]
 
 
 def test_variants_of_training():

@@ -168,7 +168,7 @@ MISTAKES = {
     "misfit strategy": ('"beam"', '"easy-first"', "does not fit a model of kind autoregressive"),
     "misfit objective": ('"mixture"', '"cmlm"', "systems.mixed: objective.name 'cmlm' does not fit"),
     "a size of the data": ("width = 16", "source_vocabulary = 9", "comes from the dataset; remove it"),
-    "no average": ("average = 2", "average = 0", "average must be at least 1, got 0"),
+    "no average": ("average = 2", "average = -1", "average must be at least 0, got -1"),
     "an unknown choice": ("[decoding]", "[choose]\nwidth = [1]\n[decoding]", "choose: unknown key 'width'"),
     "a choice of one": (
         "[decoding]",

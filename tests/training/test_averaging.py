@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +12,10 @@ from safetensors.torch import load_file
 from tiny_run import OPTIONS, go
 
 from disco_mt.core.errors import UserError
+from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.directory import load_weights, read_config
 from disco_mt.text.pair import TextPair
-from disco_mt.training.averaging import average
+from disco_mt.training.averaging import average, best_number, mean_model, score_means, scored_means
 from disco_mt.training.dev import DevScore
 
 
@@ -42,19 +44,39 @@ def test_the_mean_of_the_best(run: Path, tmp_path: Path) -> None:
     assert "| 3 | 3.00 |" in (directory.path / "README.md").read_text()
 
 
-def test_all_if_there_are_fewer(run: Path, tmp_path: Path) -> None:
-    assert len(average(run, tmp_path / "mean", number=9)) == 4
+def test_more_than_were_kept_are_refused(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"has kept 4 checkpoints, so 9 cannot be averaged; average fewer"):
+        average(run, tmp_path / "mean", number=9)
+    assert not (tmp_path / "mean").exists()
+
+
+def test_the_number_whose_mean_is_best(run: Path) -> None:
+    """Of 1, 2, 3 and 5 models those that were kept are tried; each score is that of the mean itself."""
+    scored: list[torch.Tensor] = []
+    wanted = iter([4.0, 6.0, 5.0])
+
+    def score(model: TranslationModel) -> DevScore:
+        assert not model.training
+        scored.append(model.output.weight.detach().clone())
+        return DevScore(next(wanted), 1.0, 0.0)
+
+    scores = list(scored_means(run, score))
+    assert scores == [(1, 4.0), (2, 6.0), (3, 5.0)]
+    assert best_number(scores) == 2
+    assert torch.equal(scored[1], mean_model(run, 2).output.weight)
+    assert not torch.equal(scored[0], scored[1])
+    assert best_number([(1, 3.0), (2, 3.0)]) == 1
 
 
 def test_mistakes(run: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     with pytest.raises(UserError, match="already exists"):
-        average(run, tmp_path / "taken")
+        average(run, tmp_path / "taken", 1)
     with pytest.raises(UserError, match="not a training run"):
-        average(tmp_path / "taken", tmp_path / "mean")
+        average(tmp_path / "taken", tmp_path / "mean", 1)
     (tmp_path / "taken" / "run.json").write_text("{}")
     with pytest.raises(UserError, match="no models to average"):
-        average(tmp_path / "taken", tmp_path / "mean")
+        average(tmp_path / "taken", tmp_path / "mean", 1)
     with pytest.raises(UserError, match="number must be at least 1"):
         average(run, tmp_path / "mean", number=0)
     assert not (tmp_path / "mean").exists()
@@ -65,6 +87,19 @@ def test_a_damaged_model_is_named(run: Path, tmp_path: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[:100])
     with pytest.raises(UserError, match=r"step-00000004.*damaged"):
-        average(run, tmp_path / "mean")
+        average(run, tmp_path / "mean", 3)
     path.write_bytes(whole)
     assert not (tmp_path / "mean").exists()
+
+
+def test_without_the_data_a_number_must_be_given(run: Path, tmp_path: Path) -> None:
+    """Runs of older versions do not say where their data are, and data can move."""
+    with pytest.raises(UserError, match=r"is missing in it; give the --out of disco train"):
+        score_means(tmp_path)
+    for content, reason in (
+        ({"recipe": {}}, f"{tmp_path} does not say where its data are"),
+        ({"recipe": {}, "data": str(tmp_path / "gone")}, f"{tmp_path / 'gone'} does not exist any more"),
+    ):
+        (tmp_path / "run.json").write_text(json.dumps(content))
+        with pytest.raises(UserError, match=f"{reason}; give the dataset with --data, or a number"):
+            score_means(tmp_path)

@@ -32,7 +32,7 @@ from disco_mt.training.checkpoints import step_directories
 from disco_mt.training.dev import DevScore, Scorer
 from disco_mt.training.loop import train
 from disco_mt.training.options import TrainingOptions
-from disco_mt.training.processes import ALONE, Processes, rank, restarted, together
+from disco_mt.training.processes import ALONE, Processes, init_distributed, rank, restarted
 from disco_mt.training.rundir import read_log
 from disco_mt.training.session import TrainingResult
 
@@ -199,7 +199,7 @@ def main(run: Path, *flags: str) -> None:
             trained = frozen_model(seed=1 + 10 * rank() * ("resume" in flags))
             options = replace(TOGETHER_FROZEN, encoder_states=flag.removeprefix("frozen:"))
     torch.set_num_threads(1)
-    with together("cpu") as processes:
+    with init_distributed("cpu") as processes:
         result = go(
             run,
             options,

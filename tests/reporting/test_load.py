@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from disco_mt.bench.load import Counters, Load, LoadGuard, read_counters
+from disco_mt.reporting.load import Counters, Load, LoadGuard, read_counters
 
 linux = pytest.mark.skipif(not Path("/proc/stat").exists(), reason="needs /proc/stat")
 

@@ -5,22 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from disco_mt.core.files import write_text
-from disco_mt.experiments.plot import Figure, draw
-from disco_mt.experiments.table import Table, markdown
-
-Answer = Literal["yes", "no", "undecided"]
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A claim, whether it holds here, and the numbers that say so."""
-
-    claim: str
-    answer: Answer
-    evidence: str
+from disco_mt.reporting.plots import Figure, draw
+from disco_mt.reporting.tables import Table, markdown
+from disco_mt.reporting.verdicts import Verdict
 
 
 @dataclass(frozen=True)

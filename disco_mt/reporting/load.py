@@ -12,8 +12,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from disco_mt.experiments.decode import load_average
-
 BUSY = 0.2  # cores that others may use before times are called doubtful
 _PROC = Path("/proc")
 
@@ -140,5 +138,10 @@ class LoadGuard:
 
 def _cores(first: Counters | None, last: Counters | None, own: Collection[int]) -> float:
     if first is None or last is None:
-        return load_average()
+        return _load_average()
     return first.others(last, own)
+
+
+def _load_average() -> float:
+    """Processes that wanted a core over the last minute; 0 where the system does not say."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
