@@ -1,7 +1,7 @@
 """The documentation is true: commands run, examples work, anchors exist, the CLI page is up to date.
 
-Files that a reader would bring (train.en, test.de ...) are a small phrasebook; trainings are cut short. The pages about serving have
-tests of their own, with a server: tests/serve/.
+Files that a reader would bring (train.en, test.de ...) are a small phrasebook; trainings are cut short. The
+pages about serving have tests of their own, with a server: tests/serve/.
 """
 
 from __future__ import annotations
@@ -126,7 +126,9 @@ def registered() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("registered")
-@pytest.mark.parametrize("path", [each for each in PAGES if blocks(each, "python")], ids=name)
+@pytest.mark.parametrize(
+    "path", [each for each in PAGES if blocks(each, "python") and each not in SERVING], ids=name
+)
 def test_python_examples_run(path: Path) -> None:
     variables: dict[str, object] = {}
     for block in blocks(path, "python"):
