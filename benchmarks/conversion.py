@@ -21,7 +21,8 @@ from pathlib import Path
 import torch
 
 from disco_mt.data.dataset import Dataset, Side, Split
-from disco_mt.nn.directory import load_weights, read_config
+from disco_mt.nn.directory import read_config
+from disco_mt.systems.build import load_weights
 from disco_mt.systems.autoregressive.model import Autoregressive
 from disco_mt.systems.build import build_model
 from disco_mt.systems.objective import build_objective

@@ -10,8 +10,8 @@ from disco_mt.bench.system import System, Weights
 from disco_mt.core.special_tokens import NUM_SPECIAL, SPECIAL_TOKENS
 from disco_mt.engine.ctranslate2 import export_ctranslate2
 from disco_mt.engine.shortlist import Shortlist
-from disco_mt.nn.directory import load_weights, read_config
-from disco_mt.systems.build import build_model
+from disco_mt.nn.directory import read_config
+from disco_mt.systems.build import build_model, load_weights
 from disco_mt.text.pair import TextPair
 
 

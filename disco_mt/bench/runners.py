@@ -28,9 +28,9 @@ from disco_mt.engine.incremental import Finished, IncrementalEngine
 from disco_mt.engine.select import check_int8, make_runtime
 from disco_mt.engine.skipping import Driven, Structure
 from disco_mt.nn.base import TranslationModel
-from disco_mt.nn.directory import load_weights, read_config
+from disco_mt.nn.directory import read_config
 from disco_mt.nn.length import LengthPredictor, PooledLength
-from disco_mt.systems.build import build_model
+from disco_mt.systems.build import build_model, load_weights
 from disco_mt.systems.cmlm.model import CMLM
 from disco_mt.systems.disco.easy_first import easy_first
 from disco_mt.systems.disco.model import DisCo

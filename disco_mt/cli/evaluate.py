@@ -15,7 +15,8 @@ from disco_mt.cli.common import call, input_lines, use_threads, write_lines
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import refuse_existing
 from disco_mt.core.progress import stage
-from disco_mt.decoding.options import DecodingOptions
+from disco_mt.decoding.options import BATCH_TOKENS, DecodeRequest, DecodingOptions
+from disco_mt.engine.select import EngineOptions
 from disco_mt.evaluation.quality import (
     Comparison,
     measure,
@@ -25,7 +26,7 @@ from disco_mt.evaluation.quality import (
     to_lines,
 )
 from disco_mt.evaluation.tune import Weight, best, tune, with_weight
-from disco_mt.translator import BATCH_TOKENS, DEFAULT_MODEL, Translator
+from disco_mt.translator import DEFAULT_MODEL, Translator
 
 
 def evaluate(
@@ -35,14 +36,13 @@ def evaluate(
     model: str = DEFAULT_MODEL,
     hypotheses: Path | None = None,
     compare_with: Path | None = None,
-    rescore_with: str = "",
+    rerank_with: str = "",
     decoding: DecodingOptions = DecodingOptions(),  # noqa: B008
     tune_length_penalty: bool = False,
     tune_length_weight: bool = False,
     paper_bleu: bool = False,
     batch_tokens: int = BATCH_TOKENS,
-    device: str = "cpu",
-    threads: int = 0,
+    engine: EngineOptions = EngineOptions(),  # noqa: B008
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
     quiet: bool = False,
 ) -> int:
@@ -51,23 +51,21 @@ def evaluate(
     disco evaluate --model my-model --source test.en --reference test.de --hypotheses test.out
 
     Args:
-        source: Test sentences, one a line.
-        reference: One or more files with a reference a line.
+        source: Test sentences, one per line.
+        reference: One or more files with one reference per line.
         references: A file with all references of a line, separated by tabs; numbers may differ.
         model: A shipped model, a model directory, or the id of a model on the hub.
-        rescore_with: A model that picks among the length candidates by reading each left to right: a model as
-            in --model, "self" for the same weights, or "none". Empty: what the model itself asks for.
+        rerank_with: A model that scores the length candidates left to right and picks one: a model as in
+            --model, "self" for the same weights, or "none". Empty: the model's own default.
         hypotheses: File to write the translations to, for other metrics; it must not exist yet.
         compare_with: Translations of another system, as --hypotheses wrote them: how far this one is ahead in
             BLEU, with 95 % of 1,000 resampled test sets (paired bootstrap).
         tune_length_penalty: Score every length penalty from 0.0, 0.2 ... 2.0 first (of length candidates from
             1.0 to 3.0; give dev files), then the best of them.
-        tune_length_weight: The same for the length weight of rescoring or of strategy autoregressive.
+        tune_length_weight: The same for the length weight of reranking or of strategy autoregressive.
         paper_bleu: Also the paper's tokenised BLEU, with compound splitting for German; not comparable with
             sacreBLEU.
         batch_tokens: Padded source tokens that are decoded together; 1 is one sentence at a time.
-        device: cpu, cuda or mps.
-        threads: Threads to use; 0 leaves the choice to torch.
         json_: Print as JSON.
         quiet: No progress bar.
     """
@@ -75,17 +73,18 @@ def evaluate(
         raise UserError("give references: --reference FILE (one or more) or --references FILE.tsv")
     if hypotheses is not None:
         refuse_existing(hypotheses)
-    use_threads(threads)
+    use_threads(engine.threads)
     lines = input_lines(source)
     if not lines:
         raise UserError(f"{source} is empty: there is nothing to score")
     wanted = read_references(reference, references, len(lines))
     others = None if compare_with is None else _others(compare_with, len(lines))
-    translator = Translator.from_pretrained(model, device, rescore_with)
+    translator = Translator.from_pretrained(model, engine, rerank_with)
     decoding = _tuned(translator, lines, wanted, decoding, tune_length_penalty, tune_length_weight)
     started = time.perf_counter()
     with stage("translating", len(lines), quiet) as advance:
-        found = translator.translate(lines, **asdict(decoding), batch_tokens=batch_tokens, progress=advance)
+        request = DecodeRequest(progress=advance, batch_tokens=batch_tokens)
+        found = translator.translate(lines, decoding, request)
     milliseconds = 1000 * (time.perf_counter() - started) / max(1, len(lines))
     texts = [each.text for each in found]
     if hypotheses is not None:
@@ -95,7 +94,7 @@ def evaluate(
     steps = sum(each.steps for each in found) / max(1, len(found))
     shown: dict[str, Any] = {**to_json(quality), "steps": steps, "milliseconds": milliseconds}
     shown["decoding"] = asdict(decoding)
-    told = [*to_lines(quality), f"steps             {steps:.2f}", f"ms a sentence     {milliseconds:.2f}"]
+    told = [*to_lines(quality), f"steps             {steps:.2f}", f"ms per sentence   {milliseconds:.2f}"]
     if others is not None:
         compared = paired_bootstrap(others, texts, wanted, language)
         shown["compared"] = asdict(compared)

@@ -11,7 +11,7 @@ from disco_mt.cli.common import call
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import refuse_existing
 from disco_mt.engine.ctranslate2 import export_ctranslate2
-from disco_mt.engine.select import check_onnx
+from disco_mt.engine.select import EngineOptions, check_onnx
 from disco_mt.translator import Translator
 
 
@@ -33,7 +33,7 @@ def export(
             decoder, checked against the model).
     """
     refuse_existing(out)
-    translator = Translator.from_pretrained(model, engine="reference")
+    translator = Translator.from_pretrained(model, EngineOptions(engine="reference"))
     try:
         if format_ == "onnx":
             check_onnx("--format onnx", "ctranslate2 (autoregressive models)")

@@ -14,8 +14,9 @@ from disco_mt.core.errors import UserError
 from disco_mt.core.settings import at_least
 from disco_mt.data.dataset import Dataset
 from disco_mt.evaluation.probe import probe
-from disco_mt.nn.directory import check_fits, load_weights, read_config
+from disco_mt.nn.directory import check_fits, read_config
 from disco_mt.nn.find import find_model
+from disco_mt.systems.build import load_weights
 from disco_mt.systems.disco.model import DisCo
 
 

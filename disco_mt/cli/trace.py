@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -16,18 +16,19 @@ from disco_mt.cli.common import call, input_lines, use_threads, writing
 from disco_mt.cli.translate import pins_for_one_text
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import refuse_existing, write_text
-from disco_mt.decoding.options import STRATEGIES, DecodingOptions, strategy_for
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.decoding.results import Trace
+from disco_mt.engine.select import EngineOptions
 from disco_mt.pins.parse import Pin
+from disco_mt.systems import SYSTEMS, strategy_for, system_for
 from disco_mt.text.lines import well_formed
 from disco_mt.text.sentences import split_sentences
 from disco_mt.text.tokenizer import Tokenizer
-from disco_mt.translator import DEFAULT_MODEL, NOBODY, Translator
+from disco_mt.translator import DEFAULT_MODEL, Translator
 from disco_mt.views import TraceView, print_traces, render_html, render_svg
 from disco_mt.views.view import to_data, words_by_pass
 
 COMPARED = ("easy-first", "mask-predict")  # the two of the paper's example figure
-WORD_BY_WORD = ("autoregressive", "beam", "greedy")  # these have no passes over a whole sentence
 
 
 def trace(
@@ -71,7 +72,7 @@ def trace(
         if path is not None:
             refuse_existing(path)
     use_threads(threads)
-    translator = Translator.from_pretrained(model, device, NOBODY)  # the passes, as in the paper
+    translator = Translator.from_pretrained(model, EngineOptions(device), "none")  # as in the paper
     chosen = _strategies(translator.model.config.kind, strategies)
     sentence = _one_sentence(text, translator.text.source)
     options = DecodingOptions(iterations=iterations, length_beam=length_beam)
@@ -101,13 +102,14 @@ def trace_view(
     translator: Translator, sentence: str, options: DecodingOptions, pins: Sequence[Pin] = ()
 ) -> TraceView:
     """Translate a sentence with a trace, and once more without: the time shown is that of translating."""
-    found = translator.translate([sentence], **asdict(options), long="refuse", trace=True, pinned=[pins])[0]
+    request = DecodeRequest(pins)
+    found = translator.translate(sentence, options, replace(request, trace=True), long="refuse")
     if found.refused:
         raise UserError(f"this sentence cannot be traced: {found.refused}")
     if found.trace is None:
         raise UserError(f"there is nothing to trace in {sentence[:50]!r}; give a sentence")
     started = time.perf_counter()
-    translator.translate([sentence], **asdict(options), pinned=[pins])
+    translator.translate(sentence, options, request)
     milliseconds = 1000 * (time.perf_counter() - started)
     pieces = _pieces(found.trace, translator.text.target)
     return TraceView(options.strategy, found.trace, found.text, found.steps, pieces, milliseconds)
@@ -115,22 +117,20 @@ def trace_view(
 
 def _strategies(kind: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """The strategies to compare, or a refusal that lists what can be traced."""
+    able = _traceable(kind)
     chosen = tuple(strategy_for(kind, name) for name in wanted)
-    if strategy_for(kind, "") in WORD_BY_WORD or set(chosen) & set(WORD_BY_WORD):
+    if not able or set(chosen) - set(able):
         what = ", ".join(chosen) or f"a model of kind {kind}"
+        listed = [f"{name} models with {', '.join(_traceable(name))}" for name in SYSTEMS if _traceable(name)]
         raise UserError(
             f"{what}: one word is written after the other, so there are no passes to trace; "
-            f"there are: {_traceable()}"
+            f"there are: {'; '.join(listed)}"
         )
-    return chosen or tuple(name for name in COMPARED if name in STRATEGIES[kind])
+    return chosen or tuple(name for name in COMPARED if name in able) or able[:1]
 
 
-def _traceable() -> str:
-    """'disco models with easy-first, ...; cmlm models with mask-predict'"""
-    parallel = {
-        kind: [name for name in names if name not in WORD_BY_WORD] for kind, names in STRATEGIES.items()
-    }
-    return "; ".join(f"{kind} models with {', '.join(names)}" for kind, names in parallel.items() if names)
+def _traceable(kind: str) -> tuple[str, ...]:
+    return tuple(name for name, decoder in system_for(kind).decoders.items() if decoder.trace)
 
 
 def _one_sentence(text: str, source: Tokenizer) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,14 +13,14 @@ from disco_mt.cli.common import call, input_lines, use_threads, write_lines
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import refuse_existing
 from disco_mt.core.progress import stage
-from disco_mt.decoding.options import DecodingOptions
+from disco_mt.decoding.options import BATCH_TOKENS, DecodeRequest, DecodingOptions
 from disco_mt.decoding.results import Trace, Translation
-from disco_mt.engine.pruning import Pruning
+from disco_mt.engine.select import EngineOptions
 from disco_mt.pins.parse import Pin
 from disco_mt.pins.pinned import TokenPin
 from disco_mt.text.lines import well_formed
 from disco_mt.text.tokenizer import Tokenizer
-from disco_mt.translator import BATCH_TOKENS, DEFAULT_MODEL, Translator
+from disco_mt.translator import DEFAULT_MODEL, Translator
 
 
 def translate(
@@ -29,7 +28,7 @@ def translate(
     model: str = DEFAULT_MODEL,
     input_: Annotated[Path | None, tyro.conf.arg(name="input")] = None,
     output: Path | None = None,
-    rescore_with: str = "",
+    rerank_with: str = "",
     decoding: DecodingOptions = DecodingOptions(),  # noqa: B008
     split: Literal["auto", "yes", "no"] = "auto",
     long: Literal["split", "refuse"] = "split",
@@ -37,11 +36,7 @@ def translate(
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
     pin: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
     batch_tokens: int = BATCH_TOKENS,
-    device: str = "cpu",
-    engine: str = "",
-    precision: str = "",
-    threads: int = 0,
-    pruning: Pruning = Pruning(),  # noqa: B008
+    engine: EngineOptions = EngineOptions(),  # noqa: B008
     quiet: bool = False,
 ) -> int:
     """Translate text, a file or standard input, one line in, one line out.
@@ -57,51 +52,39 @@ def translate(
     Args:
         text: Texts to translate; without any, lines are read from --input or standard input.
         model: A shipped model, a model directory, or the id of a model on the hub.
-        rescore_with: A model that picks among the length candidates by reading each left to right: a model as
-            in --model, "self" for the same weights, or "none". Empty: what the model itself asks for.
+        rerank_with: A model that scores the length candidates left to right and picks one: a model as in
+            --model, "self" for the same weights, or "none". Empty: the model's own default.
         input_: File to translate, plain or .gz; "-" is standard input.
         output: File to write; it must not exist yet. Default: standard output.
         split: Split texts into sentences first; auto: yes for texts given as arguments, no for files.
         long: A sentence longer than the model reads is split into pieces or refused by name.
         tokens: Lines are subword tokens separated by spaces, in and out.
-        json_: One JSON object a line: text, tokens, probabilities, score, steps; with --tokens also the
+        json_: One JSON object per line: text, tokens, probabilities, score, steps; with --tokens also the
             lengths tried and every pass.
         pin: A word or phrase that the translation must contain; may be given several times, for one text.
             "Haus": anywhere; "das Haus@2": its first token is token 2, counted from 0; "Haus@1:2": of
             sentence 1, where the text is split; a text that itself ends in @2 takes one more @.
         batch_tokens: Padded source tokens that are decoded together; 1 is one sentence at a time.
-        device: cpu, cuda or mps.
-        engine: incremental (disco models on a CPU), ctranslate2 (autoregressive models), reference (the plain
-            algorithms, any model); empty: the fastest that gives the same results.
-        precision: fp32 or int8, if the engine has it; empty: fp32.
-        threads: Threads to use; 0: what is fastest, which the incremental engine finds out once.
         quiet: No progress bar.
     """
     if text and input_ is not None:
         raise UserError("give texts as arguments or a file with --input, not both")
     if output is not None:
         refuse_existing(output)
-    use_threads(threads)
-    translator = Translator.from_pretrained(model, device, rescore_with, engine, precision, threads, pruning)
+    use_threads(engine.threads)
+    translator = Translator.from_pretrained(model, engine, rerank_with)
     lines = [well_formed(each) for each in text] if text else input_lines(input_)
     pinned = pins_for_one_text(pin, len(lines))
     if tokens:
         ids = [translator.text.source.ids(line.split()) for line in lines]
-        pins = [[_as_tokens(each, translator.text.target) for each in given] for given in pinned]
-        results = translator.translate_ids(
-            ids, decoding, json_, batch_tokens, pinned=[tuple(each) for each in pins]
-        )
+        pins = [tuple(_as_tokens(each, translator.text.target) for each in pins) for pins in pinned]
+        request = DecodeRequest(pins, trace=json_, batch_tokens=batch_tokens)
+        results = translator.translate_ids(ids, decoding, request)
     else:
         with stage("translating", len(lines), quiet or bool(text)) as advance:
-            results = translator.translate(
-                lines,
-                **asdict(decoding),
-                split=bool(text) if split == "auto" else split == "yes",
-                long=long,
-                batch_tokens=batch_tokens,
-                progress=advance,
-                pinned=pinned,
-            )
+            cut = bool(text) if split == "auto" else split == "yes"
+            request = DecodeRequest(pinned, progress=advance, batch_tokens=batch_tokens)
+            results = translator.translate(lines, decoding, request, split=cut, long=long)
     write_lines(_rendered(lines, results, tokens, json_), output)
     _report_copied(results)
     return _report_refused(results, "; use --long split" if long == "refuse" and not pin else "")

@@ -2,21 +2,60 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from disco_mt import context
 from disco_mt.core.special_tokens import EOS, MASK, PAD
-from disco_mt.nn.base import BestWords
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
+from disco_mt.nn.base import BestWords, ParallelModel
 from disco_mt.nn.encoder import Encoded
-from disco_mt.pins.pinned import Placed
-from disco_mt.systems.cmlm.model import CMLM
-from disco_mt.systems.disco.model import DisCo
 
-Iterative = DisCo | CMLM
-"""The models that predict a length first and all words of it at once."""
+
+class Pins(Protocol):
+    """Pinned words in the rows of a batch of candidates, as decoders know them; pins/pinned.py has them."""
+
+    @property
+    def where(self) -> Tensor:
+        """(rows, tgt) bool."""
+        ...
+
+    @property
+    def ids(self) -> Tensor:
+        """(rows, tgt): the pinned tokens; elsewhere meaningless."""
+        ...
+
+    @property
+    def scored(self) -> bool:
+        """Do pinned words have a probability of their own?"""
+        ...
+
+    def rows(self, chosen: Tensor) -> Pins:
+        """Some of the rows."""
+        ...
+
+    def visibility(self, known: Tensor, eos: Tensor, visible: Tensor) -> Tensor:
+        """`visible`, but a pinned position sees all known words except itself, to score it."""
+        ...
+
+    def keep(self, model: ParallelModel, hidden: Tensor, found: BestWords) -> BestWords:
+        """A pass's predictions with the pins in their places."""
+        ...
+
+
+class PinnedBatch(Protocol):
+    """The hook through which pins enter decoding: `DecodeRequest.pins` of a decoder."""
+
+    def candidates(self, model: ParallelModel, encoded: Encoded, options: DecodingOptions) -> Candidates:
+        """Length candidates with the pins in their places."""
+        ...
+
+    def passes(self, model: ParallelModel) -> list[int]:
+        """Passes that it took to place the pins of each sentence."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -32,7 +71,7 @@ class Candidates:
     words: Tensor  # (B * K, tgt) bool
     eos: Tensor  # (B * K, tgt) bool
     encoded: Encoded  # B * K rows
-    pins: Placed | None = None  # where words are pinned
+    pins: Pins | None = None  # where words are pinned
     length_penalty: float = 1.0  # alpha; 1: the paper's mean
 
     @property
@@ -65,7 +104,7 @@ class Candidates:
         average, in a longer sentence, and the longest would win.
         """
         free = self._sums(log_probs, self.free) / self._power(self.number_free.clamp(min=1), log_probs)
-        if self.pins is None or not self.pins.judged:
+        if self.pins is None or not self.pins.scored:
             return free
         pinned = self._sums(log_probs, self.words & self.pins.where)
         return free + pinned / self._power(self.lengths[:, :1], log_probs)
@@ -120,7 +159,19 @@ def best_lengths(length_log_probs: Tensor, beam: int, longest: int) -> tuple[Ten
     return ranked.indices[:, :beam] + 1, ranked.values[:, :beam]
 
 
-def length_candidates(model: Iterative, encoded: Encoded, beam: int) -> Candidates:
+def candidates_for(
+    model: ParallelModel, source: Tensor, options: DecodingOptions, request: DecodeRequest
+) -> Candidates:
+    """Where decoding begins: the K likeliest lengths of each sentence, with its pins if it has any."""
+    encoded = model.encode(source)
+    if request.pins is not None:
+        pinned: PinnedBatch = request.pins
+        return pinned.candidates(model, encoded, options)
+    candidates = length_candidates(model, encoded, options.length_beam)
+    return replace(candidates, length_penalty=options.alpha)
+
+
+def length_candidates(model: ParallelModel, encoded: Encoded, beam: int) -> Candidates:
     """Candidates for every sentence of `encoded`, at the predicted lengths."""
     if encoded.length_log_probs is None:
         raise TypeError("this model has no length predictor")
@@ -140,7 +191,11 @@ def candidates_at(encoded: Encoded, lengths: Tensor, log_probs: Tensor) -> Candi
 
 
 def predict(
-    model: Iterative, candidates: Candidates, tokens: Tensor, visible: Tensor, wanted: Tensor | None = None
+    model: ParallelModel,
+    candidates: Candidates,
+    tokens: Tensor,
+    visible: Tensor,
+    wanted: Tensor | None = None,
 ) -> BestWords:
     """One pass: the likeliest word at every position and its log probability (0 where there is no word).
 
@@ -150,8 +205,8 @@ def predict(
     tokens: (rows, tgt); visible: (rows, tgt, tgt); wanted: (rows, tgt) bool, the words that are asked for
     (None: all of them). Returns (rows, tgt) each.
     """
-    if candidates.pins is not None and candidates.pins.judged:
-        visible = candidates.pins.judging(candidates.words & (tokens != MASK), candidates.eos, visible)
+    if candidates.pins is not None and candidates.pins.scored:
+        visible = candidates.pins.visibility(candidates.words & (tokens != MASK), candidates.eos, visible)
     hidden = model.decode(tokens, visible, candidates.encoded)
     wanted = candidates.words if wanted is None else wanted
     best = model.best_words(hidden[wanted])

@@ -7,44 +7,35 @@ from torch import Tensor
 
 from disco_mt import context
 from disco_mt.core.special_tokens import MASK
-from disco_mt.decoding.length_beam import Candidates, Iterative, predict
+from disco_mt.decoding.length_beam import Candidates, candidates_for, predict
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.decoding.recorder import Recorder
-from disco_mt.decoding.results import Hypothesis, OnPass
-from disco_mt.nn.base import BestWords
-from disco_mt.pins.pinned import Pinned
-from disco_mt.pins.place import pinned_candidates
-from disco_mt.pins.score import placing_passes
+from disco_mt.decoding.results import Hypothesis
+from disco_mt.nn.base import BestWords, ParallelModel
 
 
 @torch.inference_mode()
 def mask_predict(
-    model: Iterative,
-    source: Tensor,
-    iterations: int,
-    length_beam: int,
-    trace: bool = False,
-    pinned: Pinned | None = None,
-    on_pass: OnPass[int] | None = None,
-    length_penalty: float = 1.0,
+    model: ParallelModel, source: Tensor, options: DecodingOptions, request: DecodeRequest
 ) -> list[Hypothesis[int]]:
     """T passes, no early stop; the winner is the candidate with the best score, at the end.
 
     A word that is kept keeps the probability it had when it was last predicted; pinned words are kept always.
     """
-    candidates = pinned_candidates(model, model.encode(source), length_beam, pinned, length_penalty)
-    recorder = Recorder("mask-predict", len(source), trace, on_pass, placing_passes(model, pinned))
+    candidates = candidates_for(model, source, options, request)
+    recorder = Recorder.for_request("mask-predict", source, model, request)
     now = BestWords(candidates.blank(), torch.zeros(candidates.words.shape, device=source.device))
     masked = candidates.free
-    for step in range(1, iterations + 1):
+    for step in range(1, options.iterations + 1):
         if step > 1:
-            masked = least_certain(now.log_probs, candidates, step, iterations)
+            masked = least_certain(now.log_probs, candidates, step, options.iterations)
         keys = candidates.words if model.sees_masks else candidates.words & ~masked
         visible = context.observed_set(keys, candidates.eos)
         new = predict(model, candidates, now.ids.masked_fill(masked, MASK), visible, masked)
         now = _update(now, new, masked | (candidates.words & ~candidates.free))
         winner = candidates.scores(now.log_probs).argmax(dim=1)
         recorder.record(candidates, now, visible, masked, winner)
-    recorder.finish(candidates, torch.ones_like(winner, dtype=torch.bool), now, winner, iterations)
+    recorder.finish(candidates, torch.ones_like(winner, dtype=torch.bool), now, winner, options.iterations)
     return recorder.results()
 
 

@@ -1,58 +1,51 @@
-"""Which inference algorithms there are, which model each fits, and the one place that calls them."""
+"""How to decode (`DecodingOptions`), what one call asks for (`DecodeRequest`), what a model prefers.
+
+Options are made where the wish enters (command line, HTTP, Python), merged once with the model's own defaults
+(`DecodingDefaults.fill`, called by Translator), and passed on as one object.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from torch import Tensor
-
 from disco_mt.core.errors import UserError
-from disco_mt.core.settings import at_least, one_of
-from disco_mt.decoding.mask_predict import mask_predict
-from disco_mt.decoding.results import Hypothesis, OnPass
-from disco_mt.nn.base import TranslationModel
-from disco_mt.pins.pinned import Pinned
-from disco_mt.systems.autoregressive.decoding import beam_search
-from disco_mt.systems.disco.autoregressive import read_autoregressively
-from disco_mt.systems.disco.easy_first import easy_first
-from disco_mt.systems.disco.orders import JOINT, RULES, by_rule
+from disco_mt.core.settings import at_least, from_dict, one_of
+from disco_mt.decoding.results import OnPass
 
-Settle = Literal["", "winner", "all"]
-Read = Literal["", "left-to-right", "both-ways"]
+Effort = Literal["", "fast", "normal", "high"]
+Rerank = Literal["none", "self"]
+BATCH_TOKENS = 2048  # padded source tokens that are decoded together
+FAST_LENGTHS = 2  # lengths that effort "fast" tries
+HIGH_ORDERS = ("easy-first", "left-to-right", "right-to-left")
+"""The orders that effort "high" decodes in, side by side."""
 
 
 @dataclass(frozen=True)
 class DecodingOptions:
-    """How to decode. What does not concern a strategy is not read by it."""
+    """How to decode. A strategy ignores the options that do not concern it (`Decoder.options` lists them)."""
 
     strategy: str = ""
-    """Inference algorithm; empty: the default of the model's kind. Several orders of refinement, joined
-    with +, go side by side (easy-first+left-to-right): more candidates, for rescoring."""
+    """Inference algorithm; empty: the default of the model's kind."""
+    effort: Effort = ""
+    """normal (also the default): as the model was tuned. fast: two lengths, no reranking. high: three orders
+    of refinement, until every candidate has converged, reranked in both directions."""
     iterations: int = 10
-    """T: the most passes of easy-first, the number of passes of mask-predict."""
+    """T: the maximum number of passes of easy-first, the exact number of mask-predict."""
     length_beam: int = 5
     """K: how many lengths are tried."""
     beam: int = 5
     """Beam size of beam search (autoregressive models)."""
     length_penalty: float | None = None
-    """alpha: beam search, and the choice among length candidates, divide log P by length to this power. The
-    paper has 1 for the latter, the mean, which likes short ones. None: the model's own, or else 1."""
+    """alpha: log P is divided by length ** alpha, in beam search and when length candidates are compared. The
+    paper uses 1, the mean, which favours short ones. None: the model's own, else 1."""
     length_weight: float | None = None
-    """Weight of log P(N | X) where a DisCo model's candidates are read left to right: strategy
-    autoregressive, and rescoring by a DisCo model. None: the model's own for rescoring, or else 0."""
-    settle: Settle = ""
-    """When refinement ends, T passes apart: winner, once the best candidate stays as it is (the paper's
-    Algorithm 1), or all, once every candidate does, for rescoring, which may prefer another one. Empty: the
-    model's own for its own rescoring, or else winner."""
-    read: Read = ""
-    """How a DisCo model reads candidates that it is to rank: left-to-right, or both-ways, left to right and
-    right to left. Empty: the model's own for its own rescoring, or else left-to-right."""
+    """Weight of log P(length | source) when a DisCo model scores candidates left to right: in reranking and
+    in strategy autoregressive. None: the model's own for reranking, else 0."""
 
     def __post_init__(self) -> None:
-        one_of("settle", self.settle, get_args(Settle))
-        one_of("read", self.read, get_args(Read))
+        one_of("effort", self.effort, get_args(Effort))
         at_least("iterations", self.iterations, 1)
         at_least("length_beam", self.length_beam, 1)
         at_least("beam", self.beam, 1)
@@ -60,121 +53,100 @@ class DecodingOptions:
 
     @property
     def alpha(self) -> float:
-        """The length penalty."""
+        """The length penalty, 1 if none was chosen."""
         return 1.0 if self.length_penalty is None else self.length_penalty
 
     @property
-    def both_ways(self) -> bool:
-        """Are candidates read from right to left, too?"""
-        return self.read == "both-ways"
-
-    @property
-    def settle_all(self) -> bool:
-        """Must every candidate have come to rest?"""
-        return self.settle == "all"
-
-    @property
     def weight(self) -> float:
-        """Of the length."""
+        """The length weight, 0 if none was chosen."""
         return 0.0 if self.length_weight is None else self.length_weight
+
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """The orders of refinement; every length is tried once in each."""
+        return HIGH_ORDERS if self.effort == "high" else (self.strategy,)
+
+    @property
+    def until_all_converge(self) -> bool:
+        """Go on until every candidate stays as it is, not only the best one (the paper's Algorithm 1)?"""
+        return self.effort == "high"
+
+    @property
+    def both_directions(self) -> bool:
+        """Does a reranker score candidates from right to left, too?"""
+        return self.effort == "high"
 
 
 @dataclass(frozen=True)
-class Wishes:
+class DecodeRequest:
     """What one call asks for beside the options."""
 
+    pins: Any = None
+    """Words that must be in the output; None: no pins. Translator.translate takes one list of `Pin` per text,
+    translate_ids and engines one tuple of `TokenPin` per sentence, a decoder its batch's `PinnedBatch`."""
     trace: bool = False
-    pinned: Pinned | None = None
-    on_pass: OnPass[int] | None = None
+    """Keep every pass. Sentences are then decoded one at a time."""
+    on_pass: OnPass[Any] | None = None
+    """Called with every pass as it happens. Sentences are then decoded one at a time."""
+    progress: Callable[[int], None] | None = None
+    """Called with the number of sentences finished since the last call."""
+    batch_tokens: int = BATCH_TOKENS
+    """Padded source tokens that are decoded together; 1: one sentence at a time."""
+    score_candidates: bool = False
+    """Set by Translator: an engine that can should score the candidates, for reranking by the same model."""
+
+    def __post_init__(self) -> None:
+        at_least("batch_tokens", self.batch_tokens, 1)
+
+    @property
+    def watched(self) -> bool:
+        """Is every pass looked at?"""
+        return self.trace or self.on_pass is not None
 
 
-Decode = Callable[[Any, Tensor, DecodingOptions, Wishes], list[Hypothesis[int]]]
-"""(model of the kind, source, options, wishes) -> one hypothesis a sentence."""
+@dataclass(frozen=True)
+class DecodingDefaults:
+    """How a model decodes best, chosen on dev: `extra.decoding` in its config.json."""
 
+    length_penalty: float | None = None
+    length_weight: float | None = None
+    rerank: Rerank = "none"
+    """self: the model reranks its own candidates."""
+    effort: Effort = ""
 
-def _easy_first(model: Any, x: Tensor, o: DecodingOptions, w: Wishes) -> list[Hypothesis[int]]:
-    given = o.iterations, o.length_beam, w.trace, w.pinned, w.on_pass, o.alpha, o.settle_all
-    return easy_first(model, x, *given)
+    def __post_init__(self) -> None:
+        one_of("rerank", self.rerank, get_args(Rerank))
+        DecodingOptions(
+            effort=self.effort, length_penalty=self.length_penalty, length_weight=self.length_weight
+        )
 
-
-def _mask_predict(model: Any, x: Tensor, o: DecodingOptions, w: Wishes) -> list[Hypothesis[int]]:
-    return mask_predict(model, x, o.iterations, o.length_beam, w.trace, w.pinned, w.on_pass, o.alpha)
-
-
-def _by_rule(rule: str) -> Decode:
-    return lambda model, x, o, w: by_rule(
-        model, x, rule, o.iterations, o.length_beam, w.trace, w.pinned, w.on_pass, o.alpha, o.settle_all
-    )
-
-
-STRATEGIES: dict[str, dict[str, Decode]] = {
-    "disco": {
-        "easy-first": _easy_first,
-        "mask-predict": _mask_predict,
-        "left-to-right": _by_rule("left-to-right"),
-        "right-to-left": _by_rule("right-to-left"),
-        "all-but-itself": _by_rule("all-but-itself"),
-        "autoregressive": lambda model, x, o, _: read_autoregressively(model, x, o.length_beam, o.weight),
-    },
-    "cmlm": {"mask-predict": _mask_predict},
-    "autoregressive": {
-        "beam": lambda model, x, o, _: beam_search(model, x, o.beam, o.alpha),
-        "greedy": lambda model, x, o, _: beam_search(model, x, 1, o.alpha),
-    },
-}
-"""Strategies by kind of model: a line each; the first is the kind's default."""
-PINNABLE = ("easy-first", "mask-predict", "left-to-right", "right-to-left", "all-but-itself")
-"""Those that can translate around pinned words, which all others observe; and orders side by side."""
-
-
-def strategy_for(kind: str, wanted: str) -> str:
-    """The strategy to use, or a refusal that lists those that fit."""
-    fitting = STRATEGIES[kind]
-    if not wanted:
-        return next(iter(fitting))
-    if JOINT in wanted:
-        return _joined(kind, wanted)
-    if wanted not in fitting:
-        every = {name for names in STRATEGIES.values() for name in names}
-        problem = f"does not fit a model of kind {kind}" if wanted in every else "is not known"
-        raise UserError(f"strategy {wanted!r} {problem}; for {kind} there are: {', '.join(fitting)}")
-    return wanted
-
-
-def _joined(kind: str, wanted: str) -> str:
-    """Orders side by side, if they are orders of this kind and no two the same."""
-    orders = wanted.split(JOINT)
-    if kind == "disco" and set(orders) <= set(RULES) and len(set(orders)) == len(orders):
-        return wanted
-    listed = ", ".join(RULES)
-    raise UserError(
-        f"strategy {wanted!r} does not fit a model of kind {kind}: only orders of disco models go side by "
-        f"side, each once; they are: {listed}"
-    )
-
-
-def check_pinnable(kind: str, strategy: str) -> None:
-    """Refuse pins where words are written one after the other."""
-    chosen = strategy_for(kind, strategy)
-    if chosen not in PINNABLE and JOINT not in chosen:
-        raise UserError(
-            f"words cannot be pinned with strategy {chosen!r} of a model of kind {kind}; "
-            f"pins work with {', '.join(PINNABLE)} of disco models and mask-predict of cmlm models"
+    def fill(self, options: DecodingOptions) -> DecodingOptions:
+        """Options with the model's defaults where nothing was asked for."""
+        effort = options.effort or self.effort or "normal"
+        penalty, weight = options.length_penalty, options.length_weight
+        return replace(
+            options,
+            effort=effort,
+            length_beam=min(options.length_beam, FAST_LENGTHS) if effort == "fast" else options.length_beam,
+            length_penalty=self.length_penalty if penalty is None else penalty,
+            length_weight=self.length_weight if weight is None else weight,
         )
 
 
-def decode(
-    model: TranslationModel,
-    source: Tensor,
-    options: DecodingOptions,
-    trace: bool = False,
-    pinned: Pinned | None = None,
-    on_pass: OnPass[int] | None = None,
-) -> list[Hypothesis[int]]:
-    """Translate a batch of sentences. source: (batch, src), EOS at the end of each."""
-    kind = model.config.kind
-    strategy = strategy_for(kind, options.strategy)
-    if pinned is not None:
-        check_pinnable(kind, strategy)
-    run = _by_rule(strategy) if JOINT in strategy else STRATEGIES[kind][strategy]
-    return run(model, source, options, Wishes(trace, pinned, on_pass))
+def read_defaults(table: Any, where: str) -> DecodingDefaults:
+    """The table `extra.decoding` of a config.json of any release.
+
+    0.1 wrote `rescore_with`, and `settle` and `read` for what is effort "high" now.
+    """
+    if not isinstance(table, dict):
+        raise UserError(f"{where} must be a table, got {table!r}")
+    kept = {key: value for key, value in table.items() if key not in ("rescore_with", "settle", "read")}
+    if "rescore_with" in table:
+        kept["rerank"] = table["rescore_with"]
+    if table.get("settle") == "all" or table.get("read") == "both-ways":
+        kept["effort"] = "high"
+    try:
+        return from_dict(DecodingDefaults, kept, where)
+    except UserError as error:
+        message = str(error)
+        raise UserError(message if message.startswith(where) else f"{where}: {message}") from None

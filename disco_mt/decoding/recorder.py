@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from disco_mt.decoding.length_beam import Candidates
-from disco_mt.decoding.results import CandidatePass, Hypothesis, OnPass, Pass, Trace
-from disco_mt.nn.base import BestWords
+from disco_mt.decoding.options import DecodeRequest
+from disco_mt.decoding.results import CandidatePass, Hypothesis, Pass, Trace
+from disco_mt.nn.base import BestWords, ParallelModel
 
 
 @dataclass
@@ -18,17 +19,22 @@ class Recorder:
 
     strategy: str
     size: int  # sentences in the batch
-    wanted: bool  # keep traces
-    on_pass: OnPass[int] | None = None  # told of every pass
-    placing: Sequence[int] = ()  # passes that looked for places of pins, by sentence; empty: no pins
+    request: DecodeRequest
+    earlier_passes: Sequence[int] = ()  # passes that placed pins, by sentence; empty: no pins
     finished: dict[int, Hypothesis[int]] = field(default_factory=dict)
     passes: dict[int, list[Pass[int]]] = field(default_factory=dict)
+
+    @staticmethod
+    def for_request(strategy: str, source: Tensor, model: ParallelModel, request: DecodeRequest) -> Recorder:
+        """One for a batch, source: (batch, src)."""
+        earlier = () if request.pins is None else request.pins.passes(model)
+        return Recorder(strategy, len(source), request, earlier)
 
     def record(
         self, candidates: Candidates, now: BestWords, visible: Tensor, predicted: Tensor, winner: Tensor
     ) -> None:
         """Note one pass. visible: (rows, tgt, tgt); predicted: (rows, tgt); winner: (B,)."""
-        if not self.wanted and self.on_pass is None:
+        if not self.request.watched:
             return
         scores = candidates.scores(now.log_probs)
         for b, sentence in enumerate(candidates.sentences.tolist()):
@@ -51,8 +57,8 @@ class Recorder:
         lengths, log_probs = candidates.lengths[b].tolist(), candidates.log_probs[b].tolist()
         now = Pass(self.strategy, len(earlier) + 1, tuple(lengths), tuple(log_probs), views, winner, sentence)
         earlier.append(now)
-        if self.on_pass is not None:
-            self.on_pass(now)
+        if self.request.on_pass is not None:
+            self.request.on_pass(now)
 
     def finish(
         self, candidates: Candidates, done: Tensor, now: BestWords, winner: Tensor, steps: int
@@ -66,7 +72,7 @@ class Recorder:
                 finals[k],
                 _probabilities(candidates, now, b * candidates.beam + k, len(finals[k])),
                 float(scores[b, k]),
-                steps + (self.placing[sentence] if self.placing else 0),
+                steps + (self.earlier_passes[sentence] if self.earlier_passes else 0),
                 self._trace(sentence),
                 candidates=finals,
                 pinned=pins[k] if pins else (),
@@ -74,7 +80,7 @@ class Recorder:
             )
 
     def _trace(self, sentence: int) -> Trace[int] | None:
-        if not self.wanted:
+        if not self.request.trace:
             return None
         passes = self.passes[sentence]
         return Trace(
@@ -86,7 +92,7 @@ class Recorder:
         )
 
     def results(self) -> list[Hypothesis[int]]:
-        """One hypothesis a sentence, in the order of the batch."""
+        """One hypothesis per sentence, in the order of the batch."""
         return [self.finished[sentence] for sentence in range(self.size)]
 
 

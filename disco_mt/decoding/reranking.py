@@ -1,174 +1,144 @@
-"""Rescoring: the length candidates of one model, read and ranked by another in one parallel pass.
+"""Reranking: a model scores the length candidates in one parallel pass, and the best one is taken.
 
-The reader is an autoregressive model, or a DisCo model read autoregressively: the very one that made the
-candidates, if wanted. DisCo never predicts EOS, so its length predictor speaks for the length, with a weight
-that is tuned on dev. And it can read in any order: both ways, it hears what goes ill with what follows, too.
+The reranker is an autoregressive model, or a DisCo model scoring words left to right: the very model that
+made the candidates, if wanted. DisCo never predicts EOS, so its length predictor scores the length, with a
+weight tuned on dev. And it can score in any order: in both directions, it also notices words that do not fit
+what follows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import exp
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from disco_mt import context
 from disco_mt.core.errors import UserError
-from disco_mt.core.special_tokens import EOS, PAD
-from disco_mt.decoding.candidate_score import Reading
-from disco_mt.decoding.results import Hypothesis
+from disco_mt.decoding.batching import with_eos
+from disco_mt.decoding.options import DecodingOptions
+from disco_mt.decoding.results import CandidateScore, Hypothesis
+from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.encoder import Encoded
-from disco_mt.systems.autoregressive.model import Autoregressive
-from disco_mt.systems.disco.model import DisCo
 
-Reader = Autoregressive | DisCo
-"""The models that can score a whole sentence from left to right in one pass (a CMLM cannot)."""
-Way = Callable[[Tensor, Tensor], Tensor]
-"""(words, eos) -> who sees whom."""
-Candidates = list[list[tuple[int, ...]]]
-"""The candidates of each sentence: words without EOS."""
+CandidateTokens = Sequence[Sequence[tuple[int, ...]]]
+"""The candidates of each sentence, without EOS."""
 
 
-def score_candidates(
-    model: Reader, source: Tensor, candidates: Candidates, length_weight: float, both_ways: bool = False
-) -> list[list[float]]:
-    """The score of every candidate; source: (batch, src)."""
-    readings = read_candidates(model, source, candidates, both_ways)
-    return [[reading.score(length_weight) for reading in sentence] for sentence in readings]
+class TargetScores(NamedTuple):
+    """What a model says of given targets in one teacher-forced pass."""
+
+    words: Tensor  # (rows, tgt) log P of each word, 0 where there is none
+    end: Tensor  # (rows,) log P(EOS | Y, X), or log P(N | X) of a model that never predicts EOS
+    predicts_end: bool
 
 
-def pick(
-    hypotheses: Sequence[Hypothesis[int]], readings: Sequence[Sequence[Reading]], length_weight: float
-) -> list[Hypothesis[int]]:
-    """The best candidate of each sentence, with the reader's probabilities and one step more.
+ScoreTargets = Callable[[Any, Tensor, Encoded, bool], TargetScores]
+"""(model, targets with EOS, encoded sources, both directions?) -> scores. One per system that can rerank."""
+
+
+@dataclass(frozen=True)
+class Reranker:
+    """A model and its way to score targets."""
+
+    model: TranslationModel
+    score: ScoreTargets
+
+    def rerank(
+        self, source: Tensor, hypotheses: Sequence[Hypothesis[int]], options: DecodingOptions
+    ) -> list[Hypothesis[int]]:
+        """The best candidate of each sentence. Candidates that an engine has scored are not scored again."""
+        scored = self.scored(source, hypotheses, options)
+        return [best_candidate(hypothesis, options.weight) for hypothesis in scored]
+
+    def scored(
+        self, source: Tensor, hypotheses: Sequence[Hypothesis[int]], options: DecodingOptions
+    ) -> list[Hypothesis[int]]:
+        """Hypotheses with the scores of their candidates. source: (batch, src)."""
+        if all(hypothesis.candidate_scores for hypothesis in hypotheses):
+            return list(hypotheses)
+        candidates = [hypothesis.candidates for hypothesis in hypotheses]
+        scores = self.candidate_scores(source, candidates, options.both_directions)
+        return [
+            replace(hypothesis, candidate_scores=tuple(its))
+            for hypothesis, its in zip(hypotheses, scores, strict=True)
+        ]
+
+    @torch.inference_mode()
+    def candidate_scores(
+        self, source: Tensor, candidates: CandidateTokens, both_directions: bool = False
+    ) -> list[list[CandidateScore]]:
+        """One decoder pass over all candidates of all sentences; equal ones are scored once."""
+        distinct = [[*dict.fromkeys(sentence)] for sentence in candidates]
+        flat = [words for sentence in distinct for words in sentence]
+        self._check_lengths(flat)
+        numbers = torch.tensor([len(sentence) for sentence in distinct], device=source.device)
+        sentences = torch.arange(len(numbers), device=source.device).repeat_interleave(numbers)
+        encoded = self.model.encode(source).rows(sentences)
+        found = self.score(self.model, with_eos(flat).to(source.device), encoded, both_directions)
+        scores = iter(
+            [
+                CandidateScore(tuple(row[: len(words)]), end, found.predicts_end)
+                for words, row, end in zip(flat, found.words.tolist(), found.end.tolist(), strict=True)
+            ]
+        )
+        by_words = [{words: next(scores) for words in sentence} for sentence in distinct]
+        return [
+            [known[words] for words in sentence] for known, sentence in zip(by_words, candidates, strict=True)
+        ]
+
+    def _check_lengths(self, candidates: Sequence[tuple[int, ...]]) -> None:
+        longest, limit = max(map(len, candidates)), self.model.config.longest_target
+        if longest > limit:
+            raise UserError(
+                f"a candidate has {longest} words, but the reranking model takes at most {limit}; "
+                "rerank with a model of larger max_target and length_classes"
+            )
+
+
+def best_candidate(hypothesis: Hypothesis[int], length_weight: float) -> Hypothesis[int]:
+    """The candidate with the highest score, with the reranker's probabilities and one step more.
 
     Of equal scores the likelier length wins, as in the length beam.
     """
-    return [
-        _best(hypothesis, read, length_weight) for hypothesis, read in zip(hypotheses, readings, strict=True)
-    ]
-
-
-def _best(hypothesis: Hypothesis[int], readings: Sequence[Reading], length_weight: float) -> Hypothesis[int]:
-    scores = [reading.score(length_weight) for reading in readings]
-    score = max(scores)
-    k = scores.index(score)
-    pinned, trace = hypothesis.candidate_pins[k] if hypothesis.candidate_pins else (), hypothesis.trace
+    scores = [score.mean(length_weight) for score in hypothesis.candidate_scores]
+    k = scores.index(max(scores))
+    pinned = hypothesis.candidate_pins[k] if hypothesis.candidate_pins else ()
+    trace = hypothesis.trace
     return replace(
         hypothesis,
         tokens=hypothesis.candidates[k],
-        probabilities=_probabilities(readings[k], pinned),
-        score=score,
+        probabilities=_probabilities(hypothesis.candidate_scores[k], pinned),
+        score=scores[k],
         steps=hypothesis.steps + 1,
         trace=trace and replace(trace, winners=(*trace.winners[:-1], k)),
         pinned=pinned,
     )
 
 
-def _probabilities(reading: Reading, pinned: tuple[bool, ...]) -> tuple[float, ...]:
-    """The reader's, but of given words, which are certain."""
-    given = pinned or (False,) * len(reading.words)
-    return tuple(1.0 if sure else exp(log) for log, sure in zip(reading.words, given, strict=True))
+def _probabilities(score: CandidateScore, pinned: tuple[bool, ...]) -> tuple[float, ...]:
+    """The reranker's, except for pinned words, which are certain."""
+    certain = pinned or (False,) * len(score.words)
+    return tuple(1.0 if sure else exp(log) for log, sure in zip(score.words, certain, strict=True))
 
 
-@torch.inference_mode()
-def read_candidates(
-    model: Reader, source: Tensor, candidates: Candidates, both_ways: bool = False
-) -> list[list[Reading]]:
-    """One decoder pass over all candidates of all sentences; source: (batch, src).
-
-    both_ways: also from right to left, which only a DisCo model can.
-    """
-    distinct = [[*dict.fromkeys(sentence)] for sentence in candidates]  # several orders often agree
-    flat = [words for sentence in distinct for words in sentence]
-    _check_lengths(model, flat)
-    numbers = torch.tensor([len(sentence) for sentence in distinct], device=source.device)
-    sentences = torch.arange(len(numbers), device=source.device).repeat_interleave(numbers)
-    targets, encoded = _targets(flat).to(source.device), model.encode(source).rows(sentences)
-    log_probs, ends = _read(model, targets, encoded, both_ways)
-    readings = iter(
-        [
-            Reading(tuple(row[: len(words)]), end, isinstance(model, Autoregressive))
-            for words, row, end in zip(flat, log_probs.tolist(), ends.tolist(), strict=True)
-        ]
-    )
-    found = [{words: next(readings) for words in sentence} for sentence in distinct]
-    return [[read[words] for words in sentence] for read, sentence in zip(found, candidates, strict=True)]
-
-
-Reads = Callable[[Reader, Tensor, Candidates, bool], list[list[Reading]]]
-"""`read_candidates`, or what remembers it."""
-
-
-def rescore(
-    model: Reader,
-    source: Tensor,
-    hypotheses: list[Hypothesis[int]],
-    length_weight: float,
-    both_ways: bool = False,
-    reads: Reads = read_candidates,
-) -> list[Hypothesis[int]]:
-    """Let `model` choose among the candidates that another model left in its hypotheses."""
-    candidates = [list(hypothesis.candidates) for hypothesis in hypotheses]
-    readings = reads(model, source, candidates, both_ways)
-    return pick(hypotheses, readings, length_weight)
-
-
-def _read(model: Reader, target: Tensor, encoded: Encoded, both_ways: bool) -> tuple[Tensor, Tensor]:
-    """log P of the words (0 where there is none), (rows, tgt); and of the end, (rows,)."""
-    words, eos = context.words_and_eos(target)
-    if isinstance(model, Autoregressive):
-        hidden = model.decode(target, encoded)
-        ends = model.word_log_probs(hidden[eos], target[eos])
-        return _placed(model.word_log_probs(hidden[words], target[words]), words), ends
-    assert encoded.length_log_probs is not None
-    ends = encoded.length_log_probs.gather(1, words.sum(dim=1, keepdim=True) + 1)[:, 0]  # class N + 1
-    ways = reading_ways(both_ways)
-    visible = torch.cat([way(words, eos) for way in ways])
-    rows = torch.arange(len(target), device=target.device).repeat(len(ways))
-    hidden = model.decode(target[rows], visible, encoded.rows(rows))[words[rows]]
-    log_probs = model.word_log_probs(hidden, target[words].repeat(len(ways)))
-    return _placed(log_probs.view(len(ways), -1).mean(dim=0), words), ends
-
-
-def reading_ways(both_ways: bool) -> Sequence[Way]:
-    """The orders in which a DisCo model reads."""
-    return [context.left_to_right, context.right_to_left][: 1 + both_ways]
-
-
-def _placed(log_probs: Tensor, words: Tensor) -> Tensor:
-    """Those of all words, one after the other, where the words are; 0 elsewhere."""
+def placed(log_probs: Tensor, words: Tensor) -> Tensor:
+    """Log probabilities of all words, one after the other, put where the words are; 0 elsewhere."""
     empty = torch.zeros(words.shape, dtype=log_probs.dtype, device=words.device)
     return empty.masked_scatter(words, log_probs)
 
 
-def _targets(candidates: list[tuple[int, ...]]) -> Tensor:
-    """Words, EOS and padding: (candidates, longest + 1)."""
-    width = max(map(len, candidates)) + 1
-    return torch.tensor([[*words, EOS, *[PAD] * (width - 1 - len(words))] for words in candidates])
-
-
-def _check_lengths(model: Reader, candidates: list[tuple[int, ...]]) -> None:
-    longest, limit = max(map(len, candidates)), model.config.longest_target
-    if longest > limit:
-        raise UserError(
-            f"a candidate has {longest} words, but the rescoring model reads {limit} at most; "
-            "rescore with a model of larger max_target and length_classes"
-        )
-
-
 def check_same_vocabulary(text: dict[str, Any], other: dict[str, Any]) -> None:
-    """Refuse to rescore across vocabularies: compares the "text" of two model directories' config.json."""
+    """Refuse to rerank across vocabularies: compares the "text" of two model directories' config.json."""
     for side in ("source", "target"):
         for key in ("language", "sha256"):
             expected, found = text[side][key], other[side][key]
             if expected != found:
                 name = "language" if key == "language" else "tokenizer (by its SHA-256)"
                 raise UserError(
-                    f"the rescoring model must share languages and tokenizers with the model it rescores, "
+                    f"the reranking model must share languages and tokenizers with the model it reranks, "
                     f"but the {side} {name} is {expected} in one and {found} in the other; "
                     "train both models on one prepared dataset"
                 )

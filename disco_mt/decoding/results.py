@@ -6,14 +6,29 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from disco_mt.decoding.candidate_score import Reading
-
 Token = TypeVar("Token", int, str)  # ids inside the decoders, strings once translator.py has named them
 
 
 @dataclass(frozen=True)
+class CandidateScore:
+    """What a reranker says of one candidate, whatever the weight of the length."""
+
+    words: tuple[float, ...]  # log P(Y_n | Y_<n, X), or its mean with log P(Y_n | Y_>n, X)
+    end: float  # log P(EOS | Y, X) of an autoregressive model, log P(N | X) of a DisCo model
+    predicts_end: bool
+
+    def mean(self, length_weight: float) -> float:
+        """Mean log probability: over words and EOS, or (words + length_weight * log P(N | X)) / N."""
+        if self.predicts_end:
+            return (sum(self.words) + self.end) / (len(self.words) + 1)
+        if not self.words:
+            return float("-inf")  # no DisCo model makes an empty sentence
+        return (sum(self.words) + length_weight * self.end) / len(self.words)
+
+
+@dataclass(frozen=True)
 class CandidatePass(Generic[Token]):
-    """One length candidate after one pass. All sequences have one entry a word (EOS is left out)."""
+    """One candidate after one pass: any number of words, one entry per word in every field (EOS left out)."""
 
     tokens: tuple[Token, ...]
     probabilities: tuple[float, ...]
@@ -31,7 +46,7 @@ class Pass(Generic[Token]):
     step: int  # from 1
     lengths: tuple[int, ...]  # as in Trace
     length_log_probabilities: tuple[float, ...]
-    candidates: tuple[CandidatePass[Token], ...]  # one a length
+    candidates: tuple[CandidatePass[Token], ...]  # one per length
     winner: int  # the best candidate of this pass
     sentence: int = 0  # which sentence: of the batch; once translator.py tells it, of the text
     text: int = 0  # which text, where several are translated
@@ -46,7 +61,7 @@ class Trace(Generic[Token]):
     """Every pass of every candidate."""
 
     strategy: str
-    lengths: tuple[int, ...]  # words in each candidate (without EOS), likeliest length first
+    lengths: tuple[int, ...]  # words of each candidate at first (without EOS), likeliest length first
     length_log_probabilities: tuple[float, ...]
     passes: tuple[tuple[CandidatePass[Token], ...], ...]  # passes[t][k]
     winners: tuple[int, ...]  # winners[t]: the best candidate of pass t
@@ -62,13 +77,13 @@ class Hypothesis(Generic[Token]):
     steps: int  # sequential decoder passes, the paper's "Step"; and what it took to place pins
     trace: Trace[Token] | None = None
     candidates: tuple[tuple[Token, ...], ...] = field(default=(), kw_only=True)
-    """The last state of every length candidate, for rescoring; likeliest length first."""
+    """The last state of every length candidate, for reranking; likeliest length first."""
     pinned: tuple[bool, ...] = field(default=(), kw_only=True)
     """True where a word was given (its probability is 1); empty where none was."""
     candidate_pins: tuple[tuple[bool, ...], ...] = field(default=(), kw_only=True)
     """`pinned` of every length candidate."""
-    readings: tuple[Reading, ...] = field(default=(), kw_only=True)
-    """What the model thinks of every length candidate, where it has read them as it went (engine/)."""
+    candidate_scores: tuple[CandidateScore, ...] = field(default=(), kw_only=True)
+    """The reranker's score of every length candidate, once they have been scored."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +92,6 @@ class Translation(Hypothesis[str]):
 
     text: str = ""
     pieces: tuple[str, ...] = ()  # the tokens as they read, each with the space before it
-    parts: tuple[Translation, ...] = ()  # one a sentence, where the text was split
+    parts: tuple[Translation, ...] = ()  # one per sentence, where the text was split
     refused: str = ""  # why there is no translation
     copied: tuple[str, ...] = ()  # parts of the source that the model cannot read, copied into the text

@@ -23,6 +23,7 @@ import torch
 from disco_mt.core.errors import UserError
 from disco_mt.decoding.options import DecodingOptions
 from disco_mt.distill.teacher import EngineName, Sentences, Translate, open_teacher
+from disco_mt.engine.select import EngineOptions
 from disco_mt.translator import Translator
 from disco_mt.version import __version__
 
@@ -147,7 +148,7 @@ class _Worker:
         with TemporaryDirectory(prefix="disco.") as folder:
             for name, content in ray.get(self._model).items():
                 (Path(folder) / name).write_bytes(content)
-            teacher = Translator.from_pretrained(Path(folder), job.device)
+            teacher = Translator.from_pretrained(Path(folder), EngineOptions(job.device))
             with open_teacher(teacher, job.engine, job.decoding, job.batch_tokens, Path(folder)) as translate:
                 return translate  # all is in memory: the files may go
 

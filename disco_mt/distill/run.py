@@ -20,7 +20,7 @@ from disco_mt.core.files import refuse_existing, sha256
 from disco_mt.core.progress import Advance, stage
 from disco_mt.core.settings import at_least, one_of
 from disco_mt.data.dataset import Dataset, Side, id_type, read_description
-from disco_mt.decoding.options import DecodingOptions, strategy_for
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.distill.assemble import assemble
 from disco_mt.distill.monolingual import fingerprints, with_more
 from disco_mt.distill.plan import Plan, plan_shards
@@ -29,8 +29,10 @@ from disco_mt.distill.splice import with_spliced
 from disco_mt.distill.teacher import EngineName, check_engine, open_teacher
 from disco_mt.distill.test_overlap import HeldOut
 from disco_mt.distill.work import FINISHED, finish, gather, read_shard, work_directory, write_shard
+from disco_mt.engine.select import EngineOptions
 from disco_mt.nn.directory import WEIGHTS, Directory, check_fits, read_config
 from disco_mt.nn.find import find_model
+from disco_mt.systems import strategy_for
 from disco_mt.systems.autoregressive.decoding import check_beam
 from disco_mt.translator import Translator
 from disco_mt.version import __version__
@@ -112,7 +114,7 @@ def distill(options: DistillOptions, command: str = "", quiet: bool = False) -> 
     description = read_description(options.data, "dataset.json", "a dataset directory")
     directory = read_config(find_model(options.model))
     here = options.device if options.runner == "local" else "cpu"  # workers have a teacher of their own
-    teacher = Translator.from_pretrained(directory.path, here)
+    teacher = Translator.from_pretrained(directory.path, EngineOptions(here))
     check_fits(directory, "teacher", options.data, description["text"])
     check_engine(directory, options.engine, options.device)
     provenance = _provenance(options, dataset, directory, command)
@@ -122,7 +124,7 @@ def distill(options: DistillOptions, command: str = "", quiet: bool = False) -> 
             if not (work / FINISHED).exists():
                 more = with_more(dataset, options.more_sources)
                 source = with_spliced(more, options.splice, HeldOut(dataset).has_ids)
-                plan = plan_shards(source, teacher.longest_source, options.shard_size)
+                plan = plan_shards(source, teacher.model.config.longest_source, options.shard_size)
                 translations = _translate(work, plan, source, known, dataset, teacher, options, quiet)
                 assemble(work, dataset, description, source, plan, translations)
             finish(work, options.out)

@@ -13,10 +13,11 @@ import torch
 
 from disco_mt.core.errors import UserError
 from disco_mt.core.progress import Advance
-from disco_mt.core.special_tokens import EOS, PAD
-from disco_mt.decoding.options import DecodingOptions, decode
+from disco_mt.decoding.batching import with_eos
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.engine.ctranslate2 import CTranslate2Engine, export_ctranslate2
 from disco_mt.nn.directory import Directory
+from disco_mt.systems import decode
 from disco_mt.translator import Translator
 
 EngineName = Literal["torch", "ctranslate2"]
@@ -59,9 +60,7 @@ def _by_torch(
 ) -> list[tuple[int, ...]]:
     found: list[tuple[int, ...]] = []
     for batch in _batches(sentences, batch_tokens):
-        width = len(batch[-1]) + 1
-        rows = [[*ids, EOS, *[PAD] * (width - 1 - len(ids))] for ids in batch]
-        source = torch.tensor(rows, device=teacher.device)
+        source = with_eos(batch).to(teacher.device)
         found += [hypothesis.tokens for hypothesis in decode(teacher.model, source, options)]
         advance(sum(map(len, batch)))
     return found

@@ -11,6 +11,7 @@ import torch
 
 from disco_mt.core.machine import remembered
 from disco_mt.core.special_tokens import NUM_SPECIAL
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.engine.incremental import IncrementalEngine
 from disco_mt.engine.runtime import Runtime
 from disco_mt.engine.skipping import Driven, Structure
@@ -22,6 +23,7 @@ MakeRuntime = Callable[[DisCo, str, int], Runtime]
 
 _WORDS = 20  # of the sentence that is tried
 _REPEATS = 3
+_OPTIONS = DecodingOptions("easy-first")
 
 
 def calibrated_threads(model: DisCo, precision: str, arithmetic: str, make_runtime: MakeRuntime) -> int:
@@ -44,7 +46,7 @@ def _processors() -> int:
 
 
 def _size(config: ModelConfig) -> ModelConfig:
-    """What time hangs on."""
+    """The config without what time does not depend on."""
     return replace(config, dropout=0.0, attention_dropout=0.0, activation_dropout=0.0)
 
 
@@ -58,11 +60,11 @@ def _fastest(model: DisCo, precision: str, make_runtime: MakeRuntime, most: int)
 
 def _seconds(runtime: Runtime) -> float:
     """The best of a few decodings of one sentence, after one that warms up."""
-    engine, words = IncrementalEngine(runtime), min(_WORDS, runtime.longest_target)
-    schedule = Driven(Structure.fixed((words,) * 5, (1.0, 0.95, 0.5)))
+    words = min(_WORDS, runtime.longest_target)
+    engine = IncrementalEngine(runtime, skipping=Driven(Structure.fixed((words,) * 5, (1.0, 0.95, 0.5))))
     taken = []
     for _ in range(1 + _REPEATS):
         start = time.perf_counter()
-        list(engine.decode([[NUM_SPECIAL] * min(_WORDS, words)], schedule=schedule))
+        list(engine.finished([[NUM_SPECIAL] * words], _OPTIONS))
         taken.append(time.perf_counter() - start)
     return min(taken[1:])

@@ -1,7 +1,8 @@
 """CTranslate2, a fast C++ runtime: our autoregressive weights for it, and translation with it.
 
-It searches as systems/autoregressive/decoding.py does. What must not be produced it rules out before the softmax, we
-after it: its own scores lack what the special tokens had. So scores are computed anew, unless speed is all.
+It searches as systems/autoregressive/decoding.py does. It rules out special tokens before the softmax, we
+after it, so its own scores lack their share of probability. Scores are computed again unless only speed
+matters.
 """
 
 from __future__ import annotations

@@ -1,43 +1,31 @@
 """Algorithm 1 again, doing only what can matter: the same words, steps and scores as decoding/refinement.py.
 
 Keys and values are contextless and each row's visible set is fixed after the first pass. So a row that sees
-no token that changed in the last pass keeps its prediction (schedule.py), a candidate without a change is
+no token that changed in the last pass keeps its prediction (skipping.py), a candidate without a change is
 final for good, and the keys of a token are projected when it changes. Rows that remain are one flat list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from disco_mt import context
 from disco_mt.core.special_tokens import BOS, EOS, MASK, PAD
-from disco_mt.decoding.reranking import Way
+from disco_mt.decoding.batching import with_eos
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.decoding.results import Hypothesis
-from disco_mt.engine.pruning import Pruning
 from disco_mt.engine.runtime import Rows, Runtime, Source
-from disco_mt.engine.scoring import read
+from disco_mt.engine.scoring import score_candidates
 from disco_mt.engine.shortlist import Shortlist
-from disco_mt.engine.skipping import Exact, Schedule
-from disco_mt.engine.state import Draft
-from disco_mt.systems.disco.orders import JOINT
+from disco_mt.engine.skipping import Exact, Skipping
+from disco_mt.engine.state import State
+from disco_mt.systems import decoder_for
 
-Order = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""(log-probs of the first pass, words, eos) -> who sees whom from the second pass on."""
-
-ORDERS: dict[str, Order] = {
-    "easy-first": lambda log_probs, words, eos: context.by_order(
-        context.easy_first_order(log_probs, words), words, eos
-    ),
-    "left-to-right": lambda log_probs, words, eos: context.left_to_right(words, eos),
-    "right-to-left": lambda log_probs, words, eos: context.right_to_left(words, eos),
-    "all-but-itself": lambda log_probs, words, eos: context.all_but_itself(words, eos),
-}
-"""The strategies whose visible sets stay as they are: for them skipping is exact, cycles or not."""
+KIND = "disco"
+"""The system whose keys and values are contextless, on which all of this rests."""
 
 
 @dataclass(frozen=True)
@@ -64,54 +52,67 @@ class Work:
 class Finished:
     """One translated sentence."""
 
-    place: int  # in the list that was given
+    index: int  # in the list that was given
     hypothesis: Hypothesis[int]
     work: Work
 
 
 class IncrementalEngine:
-    """Decodes any number of sentences; `work` adds up over its life."""
+    """Exact incremental decoding of DisCo models on a CPU; `work` adds up over its life."""
 
-    def __init__(self, runtime: Runtime, pruning: Pruning | None = None) -> None:
+    name = "incremental"
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        precision: str = "fp32",
+        shortlist: Shortlist | None = None,
+        skipping: Skipping | None = None,
+    ) -> None:
+        """shortlist: words to choose among. skipping: which rows to skip, if not by the exact rule."""
         self.runtime = runtime
-        self.pruning = pruning or Pruning()
-        self.shortlist = Shortlist.load(Path(self.pruning.shortlist)) if self.pruning.shortlist else None
+        self.precision = precision
+        self.shortlist = shortlist
+        self.skipping = skipping or Exact()
         self.work = Work()
 
-    @torch.inference_mode()
+    def supports(self, options: DecodingOptions, request: DecodeRequest) -> bool:
+        """Every strategy whose visible sets are fixed, without pins and without traces."""
+        order = decoder_for(KIND, options.strategy).order
+        return order is not None and not request.watched and not any(request.pins or ())
+
     def decode(
+        self, sentences: Sequence[Sequence[int]], options: DecodingOptions, request: DecodeRequest
+    ) -> Iterator[tuple[int, Hypothesis[int]]]:
+        """See Engine."""
+        for finished in self.finished(sentences, options, request):
+            yield finished.index, finished.hypothesis
+
+    @torch.inference_mode()
+    def finished(
         self,
         sentences: Sequence[Sequence[int]],
-        strategy: str = "easy-first",
-        iterations: int = 10,
-        length_beam: int = 5,
-        batch_tokens: int = 1,
-        schedule: Schedule | None = None,
-        length_penalty: float = 1.0,
-        settle_all: bool = False,
-        reading: Sequence[Way] = (),
+        options: DecodingOptions = DecodingOptions(),  # noqa: B008
+        request: DecodeRequest = DecodeRequest(),  # noqa: B008
     ) -> Iterator[Finished]:
-        """Sentences as source ids without EOS; results come as they are finished.
+        """Sentences as source ids without EOS; results come as they are finished, with the work they took.
 
-        About `batch_tokens` padded source tokens are in flight; a sentence that is finished makes room for
-        the next. 1: one sentence at a time.
-        reading: the ways in which the model then reads all candidates (rescoring.py), for which it has keys
-        and source at hand; none with pruning, which lets keys get out of date.
+        About `request.batch_tokens` padded source tokens are in flight; a finished sentence makes room for
+        the next. With a shortlist, sentences are decoded one at a time, and candidates are not scored here.
         """
-        orders = tuple(ORDERS[name] for name in strategy.split(JOINT))
-        options = orders, iterations, length_beam, length_penalty, settle_all, schedule or Exact()
-        run = _Run(self.runtime, *options, self.pruning, self.shortlist, tuple(reading))
-        queue = Queue(sentences, 1 if self.shortlist else batch_tokens)
-        draft: Draft | None = None
-        while draft is not None or queue:
-            places = queue.next(0 if draft is None else len(draft.places))
+        scoring = request.score_candidates and self.shortlist is None
+        run = _Run(self.runtime, options, self.skipping, self.shortlist, scoring)
+        queue = Queue(sentences, 1 if self.shortlist else request.batch_tokens)
+        state: State | None = None
+        while state is not None or queue:
+            places = queue.next(0 if state is None else len(state.places))
             if places:
                 new = run.begin(places, [sentences[place] for place in places])
-                draft = new if draft is None else draft.join(new)
+                state = new if state is None else state.join(new)
             else:
-                assert draft is not None  # there is room for the first
-                draft = run.refine(draft)
-            draft, finished = run.leave(draft)
+                assert state is not None  # there is room for the first
+                state = run.refine(state)
+            state, finished = run.leave(state)
             for each in finished:
                 self.work += each.work
                 yield each
@@ -146,40 +147,43 @@ class _Run:
     """One call's options and the passes themselves."""
 
     runtime: Runtime
-    orders: tuple[Order, ...]
-    iterations: int
-    beam: int
-    length_penalty: float
-    settle_all: bool
-    schedule: Schedule
-    pruning: Pruning
+    options: DecodingOptions
+    skipping: Skipping
     shortlist: Shortlist | None
-    reading: tuple[Way, ...]
+    scoring: bool
 
-    def begin(self, places: list[int], sentences: list[Sequence[int]]) -> Draft:
+    def begin(self, places: list[int], sentences: list[Sequence[int]]) -> State:
         """Encode, choose lengths, first pass."""
-        source = self.runtime.encode(_padded(sentences))
+        source = self.runtime.encode(with_eos(sentences))
         entries = None if self.shortlist is None else self.shortlist.words(sentences[0])
-        lengths = self.schedule.lengths(source.length_log_probs, self.beam, self.runtime.longest_target)
-        draft = replace(self._blank(places, lengths, source), entries=entries)
-        self._put_anchors(draft)
-        chosen = draft.words.nonzero(as_tuple=True)
-        hidden = self._first_pass(draft, draft.rows_at(chosen))
+        lengths = self.skipping.lengths(
+            source.length_log_probs, self.options.length_beam, self.runtime.longest_target
+        )
+        state = replace(self._blank(places, lengths, source), entries=entries)
+        self._put_anchors(state)
+        chosen = state.words.nonzero(as_tuple=True)
+        hidden = self._first_pass(state, state.rows_at(chosen))
         best = self.runtime.best_words(hidden, entries)
-        draft.tokens[chosen], draft.log_probs[chosen] = best.ids, best.log_probs
-        flat = [each.flatten(0, 1) for each in (draft.log_probs, draft.words, draft.eos)]
-        seen = [order(*flat).view(*draft.words.shape, -1) & draft.words[..., None] for order in self.orders]
-        draft = replace(draft, changed=draft.words).copied(len(self.orders))  # the first pass is that of all
-        return self.pruning.dropped(replace(draft, visible=torch.cat(seen, dim=1)))
+        state.tokens[chosen], state.log_probs[chosen] = best.ids, best.log_probs
+        visible = [self._visible(name, state) for name in self.options.orders]
+        state = replace(state, changed=state.words).copied(len(visible))  # all orders share the first pass
+        return replace(state, visible=torch.cat(visible, dim=1))
 
-    def _first_pass(self, draft: Draft, rows: Rows) -> Tensor:
+    def _visible(self, strategy: str, state: State) -> Tensor:
+        """Who sees whom from the second pass on. (S, K, tgt, tgt) bool."""
+        order = decoder_for(KIND, strategy).order
+        assert order is not None
+        log_probs, words, eos = (part.flatten(0, 1) for part in (state.log_probs, state.words, state.eos))
+        return order(log_probs, words, eos, None).view(*state.words.shape, -1) & state.words[..., None]
+
+    def _first_pass(self, state: State, rows: Rows) -> Tensor:
         """Hidden states of rows that see nothing but the anchors."""
-        if not draft.start:
-            return self.runtime.first_pass(rows, draft.anchors(), draft.source)
+        if not state.start:
+            return self.runtime.first_pass(rows, state.anchors(), state.source)
         both = torch.ones(len(rows.places), 2, dtype=torch.bool)
-        return self.runtime.later_pass(rows, both, draft.two_anchors(), draft.source)
+        return self.runtime.later_pass(rows, both, state.two_anchors(), state.source)
 
-    def _blank(self, places: list[int], lengths: Tensor, source: Source) -> Draft:
+    def _blank(self, places: list[int], lengths: Tensor, source: Source) -> State:
         """Targets before anything is known."""
         spots = torch.arange(int(lengths.max()) + 1)
         words, eos = spots < lengths[..., None], spots == lengths[..., None]
@@ -188,9 +192,9 @@ class _Run:
         start = self.runtime.start
         keys = source.keys.new_zeros(layers, lengths.numel(), heads, start + len(spots), size)
         total = lengths.sum(dim=1)
-        return Draft(
+        return State(
             *(torch.tensor(places), torch.ones(len(places), dtype=torch.long), lengths),
-            *(torch.ones_like(lengths, dtype=torch.bool), words, eos, tokens),
+            *(words, eos, tokens),
             log_probs=torch.zeros(words.shape, dtype=self.runtime.dtype),
             visible=words[..., None],
             changed=words,
@@ -199,84 +203,80 @@ class _Run:
             rows=total,
             projected=torch.full_like(total, (1 + start) * lengths.shape[1]),
             start=start,
-            length_penalty=self.length_penalty,
+            length_penalty=self.options.alpha,
         )
 
-    def refine(self, draft: Draft) -> Draft:
+    def refine(self, state: State) -> State:
         """One more pass for every sentence in flight."""
-        self._put_keys(draft, draft.changed)
-        stale = self.schedule.stale(draft.steps, draft.visible, draft.changed)
+        self._put_keys(state, state.changed)
+        stale = self.skipping.stale(state.steps, state.visible, state.changed)
         chosen = stale.nonzero(as_tuple=True)
-        tokens, log_probs = draft.tokens.clone(), draft.log_probs.clone()
+        tokens, log_probs = state.tokens.clone(), state.log_probs.clone()
         if len(chosen[0]):
-            rows, visible = draft.rows_at(chosen), draft.seen(draft.visible[chosen])
-            hidden = self.runtime.later_pass(rows, visible, draft.keys, draft.source)
-            best = self.runtime.best_words(hidden, draft.entries)
+            rows, visible = state.rows_at(chosen), state.seen(state.visible[chosen])
+            hidden = self.runtime.later_pass(rows, visible, state.keys, state.source)
+            best = self.runtime.best_words(hidden, state.entries)
             tokens[chosen], log_probs[chosen] = best.ids, best.log_probs
-        steps = draft.steps + 1
-        refined = replace(
-            draft,
+        steps = state.steps + 1
+        return replace(
+            state,
             steps=steps,
             tokens=tokens,
             log_probs=log_probs,
-            changed=self.schedule.changed(steps, draft.tokens, tokens),
-            rows=draft.rows + stale.sum(dim=(1, 2)),
-            projected=draft.projected + draft.changed.sum(dim=(1, 2)),
+            changed=self.skipping.changed(steps, state.tokens, tokens),
+            rows=state.rows + stale.sum(dim=(1, 2)),
+            projected=state.projected + state.changed.sum(dim=(1, 2)),
         )
-        return self.pruning.dropped(refined)
 
-    def _put_keys(self, draft: Draft, where: Tensor) -> None:
+    def _put_keys(self, state: State, where: Tensor) -> None:
         """Keys and values of the tokens there. where: (S, K, tgt) bool."""
         candidates, places = where.flatten(0, 1).nonzero(as_tuple=True)
         if len(places):
-            slots = places + draft.start if draft.start else places
-            self.runtime.put_keys(draft.tokens[where], candidates, slots, draft.keys)
+            slots = places + state.start if state.start else places
+            self.runtime.put_keys(state.tokens[where], candidates, slots, state.keys)
 
-    def _put_anchors(self, draft: Draft) -> None:
+    def _put_anchors(self, state: State) -> None:
         """Keys and values of EOS and, in models that have one, of the start token."""
-        if not draft.start:
-            self._put_keys(draft, draft.eos)
+        if not state.start:
+            self._put_keys(state, state.eos)
             return
-        candidates, places = draft.eos.flatten(0, 1).nonzero(as_tuple=True)
-        slots = torch.cat([torch.zeros_like(places), places + draft.start])
+        candidates, places = state.eos.flatten(0, 1).nonzero(as_tuple=True)
+        slots = torch.cat([torch.zeros_like(places), places + state.start])
         tokens = torch.tensor([BOS, EOS]).repeat_interleave(len(places))
-        self.runtime.put_keys(tokens, candidates.repeat(2), slots, draft.keys)
+        self.runtime.put_keys(tokens, candidates.repeat(2), slots, state.keys)
 
-    def leave(self, draft: Draft) -> tuple[Draft | None, list[Finished]]:
+    def leave(self, state: State) -> tuple[State | None, list[Finished]]:
         """Part the sentences that are finished from the others."""
-        scores = draft.scores()
+        scores = state.scores()
         winners = scores.argmax(dim=1)  # of equal scores the likelier length
-        same = ~draft.changed.any(dim=-1)
-        unchanged = same.all(dim=1) if self.settle_all else same.gather(1, winners[:, None])[:, 0]
-        done = self.schedule.settled(draft.steps, unchanged) | (draft.steps >= self.iterations)
+        same = ~state.changed.any(dim=-1)
+        winner_same = same.gather(1, winners[:, None])[:, 0]
+        unchanged = same.all(dim=1) if self.options.until_all_converge else winner_same
+        done = self.skipping.settled(state.steps, unchanged) | (state.steps >= self.options.iterations)
         if not done.any():
-            return draft, []
-        finished = [_finished(draft, s, scores, winners) for s in done.nonzero()[:, 0].tolist()]
-        if self.reading:
-            finished = self._read(draft if done.all() else draft.keep(done), finished)
-        return (None if done.all() else draft.keep(~done)), finished
+            return state, []
+        finished = [_finished(state, s, scores, winners) for s in done.nonzero()[:, 0].tolist()]
+        if self.scoring:
+            finished = self._scored(state if done.all() else state.keep(done), finished)
+        return (None if done.all() else state.keep(~done)), finished
 
-    def _read(self, draft: Draft, finished: list[Finished]) -> list[Finished]:
-        """Add what the model thinks of all candidates. draft: of the finished sentences alone."""
-        self._put_keys(draft, draft.changed)
-        readings = read(self.runtime, draft, [each.hypothesis.candidates for each in finished], self.reading)
+    def _scored(self, state: State, finished: list[Finished]) -> list[Finished]:
+        """Add the model's scores of all candidates. state: of the finished sentences alone."""
+        self._put_keys(state, state.changed)
+        candidates = [each.hypothesis.candidates for each in finished]
+        scores = score_candidates(self.runtime, state, candidates, self.options.both_directions)
         return [
-            replace(each, hypothesis=replace(each.hypothesis, readings=its))
-            for each, its in zip(finished, readings, strict=True)
+            replace(each, hypothesis=replace(each.hypothesis, candidate_scores=its))
+            for each, its in zip(finished, scores, strict=True)
         ]
 
 
-def _finished(draft: Draft, s: int, scores: Tensor, winners: Tensor) -> Finished:
+def _finished(state: State, s: int, scores: Tensor, winners: Tensor) -> Finished:
     """Sentence s as a hypothesis."""
-    lengths, k, steps = draft.lengths[s].tolist(), int(winners[s]), int(draft.steps[s])
-    rows = zip(draft.tokens[s].tolist(), lengths, strict=True)
+    lengths, k, steps = state.lengths[s].tolist(), int(winners[s]), int(state.steps[s])
+    rows = zip(state.tokens[s].tolist(), lengths, strict=True)
     finals = tuple(tuple(row[:length]) for row, length in rows)
-    probabilities = tuple(draft.log_probs[s, k, : lengths[k]].exp().tolist())
+    probabilities = tuple(state.log_probs[s, k, : lengths[k]].exp().tolist())
     hypothesis = Hypothesis(finals[k], probabilities, float(scores[s, k]), steps, candidates=finals)
-    work = Work(1, steps, int(draft.rows[s]), steps * sum(lengths), int(draft.projected[s]))
-    return Finished(int(draft.places[s]), hypothesis, work)
-
-
-def _padded(sentences: list[Sequence[int]]) -> Tensor:
-    width = max(map(len, sentences)) + 1
-    return torch.tensor([[*ids, EOS, *[PAD] * (width - len(ids) - 1)] for ids in sentences])
+    work = Work(1, steps, int(state.rows[s]), steps * sum(lengths), int(state.projected[s]))
+    return Finished(int(state.places[s]), hypothesis, work)

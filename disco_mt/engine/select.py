@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,23 +12,24 @@ from typing import Protocol
 import torch
 
 from disco_mt.core.errors import UserError
-from disco_mt.decoding.options import DecodingOptions, strategy_for
-from disco_mt.decoding.reranking import reading_ways
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.decoding.results import Hypothesis
 from disco_mt.engine import native
 from disco_mt.engine.calibration import calibrated_threads
 from disco_mt.engine.ctranslate2 import CTranslate2Engine, export_ctranslate2
-from disco_mt.engine.incremental import ORDERS, IncrementalEngine, Work
+from disco_mt.engine.incremental import IncrementalEngine
 from disco_mt.engine.native_runtime import NativeRuntime, not_in_kernels
-from disco_mt.engine.pruning import Pruning
+from disco_mt.engine.reference import ReferenceEngine
 from disco_mt.engine.runtime import Runtime
+from disco_mt.engine.shortlist import Shortlist
 from disco_mt.engine.split import SplitRuntime
 from disco_mt.engine.torch_runtime import TorchRuntime
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.config import ModelConfig
-from disco_mt.systems.autoregressive.model import Autoregressive
+from disco_mt.pins.tokens import neighbours
+from disco_mt.systems import strategy_for, system_for
 from disco_mt.systems.disco.model import DisCo
-from disco_mt.systems.disco.orders import JOINT
+from disco_mt.text.pair import TextPair
 
 PRECISIONS: dict[str, tuple[str, ...]] = {
     "reference": ("fp32",),
@@ -37,120 +39,100 @@ PRECISIONS: dict[str, tuple[str, ...]] = {
 """What each engine computes in; the first is its default."""
 
 
-Vocabularies = Callable[[], tuple[list[str], list[str]]]
-
-
 class Engine(Protocol):
-    """Translates what the plain algorithms translate, faster."""
+    """Translates what the plain algorithms translate (engine/reference.py), faster."""
 
     name: str
     precision: str
 
-    def fits(self, options: DecodingOptions) -> bool:
-        """Does it know this strategy?"""
+    def supports(self, options: DecodingOptions, request: DecodeRequest) -> bool:
+        """Can it do this?"""
         ...
 
     def decode(
-        self, sentences: Sequence[list[int]], options: DecodingOptions, batch_tokens: int, read: bool = False
+        self, sentences: Sequence[Sequence[int]], options: DecodingOptions, request: DecodeRequest
     ) -> Iterator[tuple[int, Hypothesis[int]]]:
-        """(place, hypothesis) of each sentence, as they are finished.
-
-        read: the model should read its candidates, if the engine can; hypotheses then have `readings`.
-        """
+        """(index, hypothesis) of each sentence (source ids without EOS), as they are finished."""
         ...
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """What runs a model, and how."""
+
+    device: str = "cpu"
+    """cpu, cuda or mps."""
+    engine: str = ""
+    """incremental (DisCo models on a CPU: the results of the plain algorithms, with less work), ctranslate2
+    (autoregressive models), reference (the plain algorithms); empty: the fastest."""
+    precision: str = ""
+    """fp32 or int8, if the engine has it; empty: fp32. Pinned words and traces are always fp32."""
+    threads: int = 0
+    """For the whole process; 0: what is fastest for a model of this size, measured once."""
+    shortlist: str = ""
+    """A file that `disco shortlist` made: each sentence chooses among words that go with its own, which is
+    faster and no longer exact."""
 
 
 def engines_for(model: TranslationModel, device: str) -> tuple[str, ...]:
     """The engines that can run a model on a device; the first is the default."""
-    if device == "cpu" and isinstance(model, DisCo):
-        return ("incremental", "reference")
-    if device == "cpu" and isinstance(model, Autoregressive) and not model.config.contextless:
-        return ("reference", "ctranslate2")
-    return ("reference",)
+    if device != "cpu":
+        return ("reference",)
+    engines = system_for(model.config.kind).engines
+    return tuple(name for name in engines if name != "ctranslate2" or not model.config.contextless)
 
 
-def make_engine(
-    model: TranslationModel,
-    vocabularies: Vocabularies,
-    device: str = "cpu",
-    name: str = "",
-    precision: str = "",
-    threads: int = 0,
-    pruning: Pruning | None = None,
-) -> Engine | None:
-    """The engine of that name, or None for the reference: the plain algorithms in decoding/.
-
-    vocabularies: gives the tokens of source and target by id. threads: 0: chosen by a short calibration.
-    """
-    fitting = engines_for(model, device)
-    name = name or fitting[0]
+def make_engine(model: TranslationModel, text: TextPair, options: EngineOptions = EngineOptions()) -> Engine:
+    """The engine that the options ask for; `text` has the vocabularies."""
+    fitting = engines_for(model, options.device)
+    name = options.engine or fitting[0]
     if name not in fitting:
         what = "does not fit" if name in PRECISIONS else "is not known for"
-        kind, listed = model.config.kind, ", ".join(fitting)
         raise UserError(
-            f"engine {name!r} {what} a model of kind {kind} on device {device}; there are: {listed}"
+            f"engine {name!r} {what} a model of kind {model.config.kind} on device {options.device}; "
+            f"there are: {', '.join(fitting)}"
         )
-    precision = precision or PRECISIONS[name][0]
+    precision = options.precision or PRECISIONS[name][0]
     if precision not in PRECISIONS[name]:
         raise UserError(
             f"engine {name} has no precision {precision!r}; it has: {', '.join(PRECISIONS[name])}"
         )
-    if name == "incremental" and isinstance(model, DisCo):
-        return Incremental(model, precision, threads, pruning)
-    if pruning is not None and not pruning.exact:
-        raise UserError(f"engine {name} cannot prune; pruning is for engine incremental (disco models, CPU)")
+    if name == "incremental":
+        assert isinstance(model, DisCo)
+        return _incremental(model, precision, options)
+    if options.shortlist:
+        raise UserError(
+            f"engine {name} has no vocabulary shortlist; it is for engine incremental (disco models, CPU)"
+        )
     if name == "ctranslate2":
-        return ByCTranslate2(model, vocabularies, precision, threads)
-    return None
+        return ByCTranslate2(model, text, precision, options.threads)
+    return reference_engine(model, text, options.device)
 
 
-class Incremental:
-    """Exact incremental easy-first for DisCo models."""
+def reference_engine(model: TranslationModel, text: TextPair, device: str = "cpu") -> ReferenceEngine:
+    """The plain algorithms."""
+    return ReferenceEngine(model, device, lambda: neighbours(text.target, device))
 
-    name = "incremental"
 
-    def __init__(
-        self, model: DisCo, precision: str, threads: int = 0, pruning: Pruning | None = None
-    ) -> None:
-        if precision == "int8":
-            check_int8(model.config)
-        self.precision = precision
-        computes = arithmetic(precision, model.config)
-        self.threads = threads or calibrated_threads(model, precision, computes, make_runtime)
-        self.engine = IncrementalEngine(make_runtime(model, precision, self.threads), pruning)
-        self._check_shortlist(model)
+def _incremental(model: DisCo, precision: str, options: EngineOptions) -> IncrementalEngine:
+    if precision == "int8":
+        check_int8(model.config)
+    shortlist = _load_shortlist(options.shortlist, model.config) if options.shortlist else None
+    computes = arithmetic(precision, model.config)
+    threads = options.threads or calibrated_threads(model, precision, computes, make_runtime)
+    return IncrementalEngine(make_runtime(model, precision, threads), precision, shortlist)
 
-    def _check_shortlist(self, model: DisCo) -> None:
-        """Is it one of this vocabulary?"""
-        shortlist, config = self.engine.shortlist, model.config
-        if shortlist is None:
-            return
-        rows, top = len(shortlist.partners), int(max(shortlist.partners.max(), shortlist.common.max()))
-        if rows != config.source_vocabulary or top >= config.target_vocabulary:
-            raise UserError(
-                f"{self.engine.pruning.shortlist} is a shortlist of another vocabulary: it has {rows} source "
-                f"tokens, the model {config.source_vocabulary}"
-            )
 
-    @property
-    def work(self) -> Work:
-        """What was computed so far."""
-        return self.engine.work
-
-    def fits(self, options: DecodingOptions) -> bool:
-        """Every strategy whose visible sets are fixed."""
-        return set(strategy_for("disco", options.strategy).split(JOINT)) <= set(ORDERS)
-
-    def decode(
-        self, sentences: Sequence[list[int]], options: DecodingOptions, batch_tokens: int, read: bool = False
-    ) -> Iterator[tuple[int, Hypothesis[int]]]:
-        """See Engine."""
-        strategy = strategy_for("disco", options.strategy)
-        passes = strategy, options.iterations, options.length_beam, batch_tokens
-        reading = reading_ways(options.both_ways) if read and self.engine.pruning.exact else ()
-        ending = None, options.alpha, options.settle_all, reading
-        for found in self.engine.decode(sentences, *passes, *ending):
-            yield found.place, found.hypothesis
+def _load_shortlist(file: str, config: ModelConfig) -> Shortlist:
+    """A shortlist, if it is one of this model's vocabulary."""
+    shortlist = Shortlist.load(Path(file))
+    rows, top = len(shortlist.partners), int(max(shortlist.partners.max(), shortlist.common.max()))
+    if rows != config.source_vocabulary or top >= config.target_vocabulary:
+        raise UserError(
+            f"{file} is a shortlist of another vocabulary: it has {rows} source tokens, the model "
+            f"{config.source_vocabulary}"
+        )
+    return shortlist
 
 
 def make_runtime(model: DisCo, precision: str, threads: int) -> Runtime:
@@ -209,26 +191,25 @@ class ByCTranslate2:
 
     name = "ctranslate2"
 
-    def __init__(
-        self, model: TranslationModel, vocabularies: Vocabularies, precision: str, threads: int
-    ) -> None:
+    def __init__(self, model: TranslationModel, text: TextPair, precision: str, threads: int) -> None:
         self.precision = precision
         with TemporaryDirectory(prefix="disco-") as folder:  # it is read once
-            export_ctranslate2(model, *vocabularies(), Path(folder) / "model")
+            export_ctranslate2(model, *text.vocabularies(), Path(folder) / "model")
             kind = "float32" if precision == "fp32" else precision
             self.engine = CTranslate2Engine(Path(folder) / "model", threads or torch.get_num_threads(), kind)
 
-    def fits(self, options: DecodingOptions) -> bool:
-        """Both searches."""
-        return True
+    def supports(self, options: DecodingOptions, request: DecodeRequest) -> bool:
+        """Both searches; it shows no passes."""
+        return not request.watched
 
     def decode(
-        self, sentences: Sequence[list[int]], options: DecodingOptions, batch_tokens: int, read: bool = False
+        self, sentences: Sequence[Sequence[int]], options: DecodingOptions, request: DecodeRequest
     ) -> Iterator[tuple[int, Hypothesis[int]]]:
-        """See Engine. Batches are CTranslate2's own; it reads nothing."""
+        """See Engine. Batches are CTranslate2's own."""
         greedy = strategy_for("autoregressive", options.strategy) == "greedy"
         beam = 1 if greedy else options.beam
-        step = max(1, batch_tokens // max((len(ids) + 1 for ids in sentences), default=1))
+        longest = max((len(ids) + 1 for ids in sentences), default=1)
+        step = max(1, request.batch_tokens // longest)
         for start in range(0, len(sentences), step):
-            batch = list(sentences[start : start + step])
+            batch = [list(ids) for ids in sentences[start : start + step]]
             yield from enumerate(self.engine.translate(batch, beam, options.alpha), start)

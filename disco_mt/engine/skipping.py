@@ -1,7 +1,7 @@
 """Who is predicted anew? The rule that makes the engine exact, and ways to drive it for measurements.
 
-A row's prediction hangs on nothing but the source, its position and the tokens it sees. If none of these
-changed in the last pass, its prediction would come out as it is: it need not be computed.
+A row's prediction depends on nothing but the source, its position and the tokens it sees. If none of these
+changed in the last pass, its prediction would be the same: it need not be computed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from torch import Tensor
 from disco_mt.decoding.length_beam import best_lengths
 
 
-class Schedule(Protocol):
-    """The decisions of a decoding that hang on what the model said.
+class Skipping(Protocol):
+    """The decisions of a decoding that depend on what the model said.
 
     `steps` (sentences,) are passes done, per sentence; masks are (sentences, K, tgt).
     """
@@ -130,14 +130,14 @@ class Recorded(Exact):
         return found
 
     def stale(self, steps: Tensor, visible: Tensor, changed: Tensor) -> Tensor:
-        """As it is, noted."""
+        """By the exact rule, and noted."""
         rows = super().stale(steps, visible, changed)
         last = self.structures[-1]
         self.structures[-1] = Structure(last.lengths, (*last.rows, _places(rows)), last.changed)
         return rows
 
     def changed(self, steps: Tensor, before: Tensor, now: Tensor) -> Tensor:
-        """As it is, noted."""
+        """By the exact rule, and noted."""
         new = super().changed(steps, before, now)
         last = self.structures[-1]
         self.structures[-1] = Structure(last.lengths, last.rows, (*last.changed, _places(new)))

@@ -13,13 +13,12 @@ from disco_mt.engine.runtime import Rows, Source
 
 
 @dataclass(frozen=True)
-class Draft:
+class State:
     """S sentences with K candidates each; tgt is the longest candidate and its EOS."""
 
     places: Tensor  # (S,) in the caller's list
     steps: Tensor  # (S,) passes done
     lengths: Tensor  # (S, K) words
-    alive: Tensor  # (S, K) bool: not dropped (pruning.py)
     words: Tensor  # (S, K, tgt) bool
     eos: Tensor  # (S, K, tgt) bool
     tokens: Tensor  # (S, K, tgt)
@@ -40,10 +39,9 @@ class Draft:
         return self.lengths.shape[1]
 
     def scores(self) -> Tensor:
-        """Log probability of each candidate that is alive over N^alpha, its mean where alpha is 1. (S, K)."""
+        """Log probability of each candidate over N^alpha, its mean where alpha is 1. (S, K)."""
         number = self.lengths.to(self.log_probs.dtype)
-        scores = (self.log_probs * self.words).sum(dim=2) / number**self.length_penalty
-        return scores.masked_fill_(~self.alive, -torch.inf)
+        return (self.log_probs * self.words).sum(dim=2) / number**self.length_penalty
 
     def rows_at(self, chosen: tuple[Tensor, ...]) -> Rows:
         """Some positions, by their sentences, candidates and places."""
@@ -67,16 +65,16 @@ class Draft:
         """What rows see, by the slots of the keys: everyone sees the start token. (rows, tgt) bool."""
         return F.pad(visible, (1, 0), value=True) if self.start else visible
 
-    def copied(self, times: int) -> Draft:
+    def copied(self, times: int) -> State:
         """Each sentence's candidates so many times, one set after the other; `visible` is as it was."""
         if times == 1:
             return self
-        names = ("lengths", "alive", *_BY_PLACE)
+        names = ("lengths", *_BY_PLACE)
         copies: dict[str, Any] = {name: torch.cat([getattr(self, name)] * times, dim=1) for name in names}
         keys = self.keys.view(len(self.keys), *self.lengths.shape, *self.keys.shape[2:])
         return replace(self, **copies, keys=torch.cat([keys] * times, dim=2).flatten(1, 2))
 
-    def keep(self, chosen: Tensor) -> Draft:
+    def keep(self, chosen: Tensor) -> State:
         """The chosen sentences (mask), as narrow as their longest candidate."""
         width = int(self.lengths[chosen].max()) + 1
         kept: dict[str, Any] = {name: getattr(self, name)[chosen] for name in _BY_SENTENCE}
@@ -86,7 +84,7 @@ class Draft:
         keys = self.keys[:, chosen.repeat_interleave(self.beam), :, :slots].contiguous()
         return replace(self, **kept, visible=visible, keys=keys, source=self.source.keep(chosen))
 
-    def join(self, other: Draft) -> Draft:
+    def join(self, other: State) -> State:
         """These sentences, then those."""
         width = max(self.words.shape[2], other.words.shape[2])
         one, two = self._widened(width), other._widened(width)
@@ -95,12 +93,12 @@ class Draft:
         keys = torch.cat([one.keys, two.keys], dim=1)
         return replace(self, **joined, keys=keys, source=one.source.join(two.source))
 
-    def _widened(self, width: int) -> Draft:
+    def _widened(self, width: int) -> State:
         more = width - self.words.shape[2]
         wider: dict[str, Any] = {name: F.pad(getattr(self, name), (0, more)) for name in _BY_PLACE}
         visible, keys = F.pad(self.visible, (0, more, 0, more)), F.pad(self.keys, (0, 0, 0, more))
         return replace(self, **wider, visible=visible, keys=keys)
 
 
-_BY_SENTENCE = ("places", "steps", "lengths", "alive", "rows", "projected")
+_BY_SENTENCE = ("places", "steps", "lengths", "rows", "projected")
 _BY_PLACE = ("words", "eos", "tokens", "log_probs", "changed")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 
 import torch
 
 from disco_mt.core.errors import UserError
 from disco_mt.data.dataset import Dataset
 from disco_mt.decoding.options import DecodingOptions
-from disco_mt.engine.select import make_engine
+from disco_mt.engine.select import EngineOptions, make_engine
 from disco_mt.evaluation.quality import measure
 from disco_mt.nn.base import TranslationModel
 from disco_mt.training.dev import DevScore, Scorer
@@ -29,9 +28,10 @@ def dev_scorer(dataset: Dataset, options: DecodingOptions, device: str = "cpu") 
 
     def score(model: TranslationModel) -> DevScore:
         started = time.perf_counter()
-        engine = make_engine(model, dataset.text.vocabularies, device, threads=torch.get_num_threads())
-        translator = Translator(model, dataset.text, device, engine=engine)
-        found = translator.translate(sources, **asdict(options))  # long sources as in `disco evaluate`
+        threads = EngineOptions(device, threads=torch.get_num_threads())
+        engine = make_engine(model, dataset.text, threads)
+        translator = Translator(model, dataset.text, engine, device=device)
+        found = translator.translate(sources, options)  # long sources as in `disco evaluate`
         quality = measure([each.text for each in found], references, dataset.text.target.language)
         steps = sum(each.steps for each in found) / max(1, len(found))
         return DevScore(quality.bleu, steps, time.perf_counter() - started)

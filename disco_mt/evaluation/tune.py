@@ -5,17 +5,13 @@ Length candidates are compared by their mean in the paper, a penalty of 1. Here 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
-from torch import Tensor
-
-from disco_mt.decoding.candidate_score import Reading
-from disco_mt.decoding.options import DecodingOptions
-from disco_mt.decoding.reranking import Candidates, Reader, Reads, read_candidates
+from disco_mt.decoding.batching import batches, with_eos
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.decoding.results import Hypothesis
-from disco_mt.engine.select import Engine
 from disco_mt.evaluation.quality import measure
 from disco_mt.translator import Translator
 
@@ -33,46 +29,48 @@ def tune(
     weight: Weight,
 ) -> Iterator[tuple[float, float]]:
     """(value, BLEU) for every value of the grid, as each is done."""
-    if weight == "length_weight":  # what the reader thinks of the candidates does not hang on it
-        engine = None if translator.engine is None else _Remembering(translator.engine)
-        translator = replace(translator, engine=engine, reads=_remembering())
+    options = translator.resolved(options)
+    if weight == "length_weight" and options.strategy != "autoregressive":
+        translator = replace(translator, engine=_DecodedOnce(translator))
     searching = translator.model.config.kind == "autoregressive"
     for value in VALUES if searching or weight == "length_weight" else CANDIDATE_PENALTIES:
         tried = with_weight(options, weight, value)
-        texts = [found.text for found in translator.translate(lines, **asdict(tried))]
+        texts = [found.text for found in translator.translate(list(lines), tried)]
         yield value, measure(texts, references, translator.text.target.language).bleu
 
 
-class _Remembering:
-    """An engine that decodes once for all weights of the length: a reader ranks with them what was found."""
+class _DecodedOnce:
+    """An engine that decodes and scores candidates once: only their ranking depends on the length weight."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.name, self.precision, self._engine = engine.name, engine.precision, engine
-        self._found: list[tuple[int, Hypothesis[int]]] = []
+    def __init__(self, translator: Translator) -> None:
+        self.name, self.precision = translator.engine.name, translator.engine.precision
+        self._translator = translator
+        self._found: dict[object, list[tuple[int, Hypothesis[int]]]] = {}
 
-    def fits(self, options: DecodingOptions) -> bool:
-        """Not where the weight is part of the search."""
-        return options.strategy != "autoregressive" and self._engine.fits(options)
+    def supports(self, options: DecodingOptions, request: DecodeRequest) -> bool:
+        """What the engine itself does."""
+        return self._translator.engine.supports(options, request)
 
     def decode(
-        self, sentences: Sequence[list[int]], options: DecodingOptions, batch_tokens: int, read: bool = False
+        self, sentences: Sequence[Sequence[int]], options: DecodingOptions, request: DecodeRequest
     ) -> Iterator[tuple[int, Hypothesis[int]]]:
-        """The same sentences every time."""
-        self._found = self._found or [*self._engine.decode(sentences, options, batch_tokens, read)]
-        yield from self._found
+        """The same for the same sentences and options."""
+        key = tuple(map(tuple, sentences)), replace(options, length_weight=None)
+        if key not in self._found:
+            self._found[key] = list(self._scored(sentences, options, request))
+        yield from self._found[key]
 
-
-def _remembering() -> Reads:
-    """A reader that reads once: the same candidates come again with every weight."""
-    known: dict[Hashable, list[list[Reading]]] = {}
-
-    def reads(model: Reader, source: Tensor, candidates: Candidates, both_ways: bool) -> list[list[Reading]]:
-        key = tuple(map(tuple, source.tolist())), tuple(map(tuple, candidates)), both_ways
-        if key not in known:
-            known[key] = read_candidates(model, source, candidates, both_ways)
-        return known[key]
-
-    return reads
+    def _scored(
+        self, sentences: Sequence[Sequence[int]], options: DecodingOptions, request: DecodeRequest
+    ) -> Iterator[tuple[int, Hypothesis[int]]]:
+        found = dict(self._translator.engine.decode(sentences, options, request))
+        reranker = self._translator.reranker_for(options)
+        for batch in batches(sentences, list(found), request.batch_tokens):
+            hypotheses = [found[index] for index in batch]
+            if reranker is not None:
+                source = with_eos([sentences[index] for index in batch]).to(self._translator.device)
+                hypotheses = reranker.scored(source, hypotheses, options)
+            yield from zip(batch, hypotheses, strict=True)
 
 
 def with_weight(options: DecodingOptions, weight: Weight, value: float) -> DecodingOptions:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +22,8 @@ from disco_mt.core.errors import UserError
 from disco_mt.core.files import sha256, write_text
 from disco_mt.core.progress import stage
 from disco_mt.data.dataset import Dataset, Split
-from disco_mt.decoding.options import DecodingOptions
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
+from disco_mt.engine.select import EngineOptions
 from disco_mt.evaluation.quality import Quality, measure
 from disco_mt.evaluation.tune import Weight, best, tune, with_weight
 from disco_mt.experiments.systems import BEAM, Role, system_for
@@ -31,7 +32,7 @@ from disco_mt.reporting.verdicts import Judge
 from disco_mt.suites.suite import Suite
 from disco_mt.suites.workspace import Workspace
 from disco_mt.text.lines import read_lines
-from disco_mt.translator import NOBODY, Translator
+from disco_mt.translator import Translator
 
 SplitName = Literal["valid", "test"]
 FORMAT = 1  # of the cache; part of every hash
@@ -59,10 +60,10 @@ class Decoding:
         iterative = names is _ITERATIVE
         if iterative and self.options.alpha != 1:
             names = (*names, "length_penalty")
-        if iterative and self.options.settle_all:
-            names = (*names, "settle")
+        if self.options.effort == "high":
+            names = (*names, "effort")
         if self.rescore_with:
-            names = (*names, "length_weight", *(["read"] if self.options.both_ways else []))
+            names = (*names, "length_weight")
         read = {"length_penalty": self.options.alpha, "length_weight": self.options.weight}
         return {"strategy": self.options.strategy} | {
             name: read.get(name, getattr(self.options, name)) for name in names
@@ -74,9 +75,8 @@ class Decoding:
         short["length_weight"] = "weight"
         kept = {name: value for name, value in self.settings().items() if name != without}
         parts = [f"{short[name]}{value:g}" for name, value in kept.items() if name in short]
-        rescored = ["settled"] if "settle" in self.settings() else []
-        rescored += [f"rescored-{self.rescore_with}"] if self.rescore_with else []
-        rescored += ["both-ways"] if "read" in self.settings() else []
+        rescored = [f"rescored-{self.rescore_with}"] if self.rescore_with else []
+        rescored += ["high"] if self.options.effort == "high" else []
         return ".".join([self.system, self.options.strategy, *rescored, *parts])
 
 
@@ -155,7 +155,7 @@ class Lab:
             reader = other if other in ("", "self") else self.model(other)
             path, threads = self.model(decoding.system), torch.get_num_threads()
             self._translators[key] = Translator.from_pretrained(
-                path, self.device, reader or NOBODY, engine, threads=threads
+                path, EngineOptions(self.device, engine, threads=threads), reader or "none"
             )
         return self._translators[key]
 
@@ -208,8 +208,8 @@ class Lab:
         return f"{torch.get_num_threads()} thread(s), float32, torch {torch.__version__}"
 
     def _run(self, decoding: Decoding) -> Callable[[str], object]:
-        translator, options = self.translator(decoding), asdict(decoding.options)
-        return lambda text: translator.translate([text], **options)
+        translator = self.translator(decoding)
+        return lambda text: translator.translate(text, decoding.options)
 
     def _split(self, name: SplitName) -> Split:
         splits = self.dataset().splits
@@ -243,7 +243,7 @@ class Lab:
         translator, lines = self.translator(decoding, engine=""), self.sources(split)
         started = time.perf_counter()
         with stage(f"{decoding.slug()} on {split}", len(lines), self.quiet) as advance:
-            found = translator.translate(lines, **asdict(decoding.options), progress=advance)
+            found = translator.translate(lines, decoding.options, DecodeRequest(progress=advance))
         seconds = time.perf_counter() - started
         rows = [
             {"text": each.text, "steps": each.steps, "score": each.score, "tokens": len(each.tokens)}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from disco_mt.core.errors import UserError
+from disco_mt.decoding.options import DecodeRequest
 from disco_mt.decoding.results import Trace
 from disco_mt.evaluation.quality import repetition_rate
 from disco_mt.experiments import paper, systems
@@ -65,7 +66,7 @@ def _place(lab: Lab, options: Options, found: dict[str, Hypotheses]) -> int:
 
 def _view(lab: Lab, decoding: Decoding, source: str) -> TraceView:
     translator = lab.translator(decoding)
-    found = translator.translate([source], **asdict(decoding.options), long="refuse", trace=True)[0]
+    found = translator.translate(source, decoding.options, DecodeRequest(trace=True), long="refuse")
     if found.trace is None:
         raise UserError(
             f"this sentence cannot be traced: {found.refused or 'it is empty'}; choose another one"

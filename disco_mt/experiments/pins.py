@@ -10,14 +10,14 @@ better than it is: it was chosen for having the reference's words.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from disco_mt.core.errors import UserError
 from disco_mt.core.progress import stage
-from disco_mt.decoding.options import DecodingOptions
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.evaluation.quality import measure
 from disco_mt.experiments import systems
 from disco_mt.experiments.decode import Decoding, Lab
@@ -113,9 +113,8 @@ def _outcome(lab: Lab, sample: Sample, label: str, decoding: Decoding, pins: int
     with stage(f"{decoding.slug()}, {pins} pinned", len(sources), lab.quiet) as advance:
         found = lab.translator(decoding).translate(
             sources,
-            **asdict(decoding.options),
-            pinned=[[Pin(word) for word in words] for words in wanted],
-            progress=advance,
+            decoding.options,
+            DecodeRequest([[Pin(word) for word in words] for words in wanted], progress=advance),
         )
     texts = [each.text for each in found]
     first = [lines[0] for lines in sample.references]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from disco_mt.core.errors import UserError
 from disco_mt.decoding.options import DecodingOptions
 from disco_mt.suites.suite import DataKind, Suite, System
-from disco_mt.systems.objective import OBJECTIVES
+from disco_mt.systems.objective import objective_for
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Role:
     def fits(self, system: System) -> bool:
         """Does this system play the role?"""
         model, objective = system.recipe.model, system.recipe.objective.name
-        found = objective or next(iter(OBJECTIVES[model.kind]))
+        found = objective_for(model.kind, objective)
         own = (self.kind, self.objective, self.contextless)
         return system.data_kind in self.data and own == (model.kind, found, model.contextless)
 

@@ -17,18 +17,13 @@ from disco_mt.reporting.tables import Table, number, signed
 from disco_mt.reporting.timing import Timing
 from disco_mt.reporting.verdicts import MARGIN, Judge, Texts, Verdict
 from disco_mt.suites.suite import Suite
-from disco_mt.systems.disco.orders import THREE_ORDERS
 
 PLAIN, RESCORED, READ = (
     "mixture: easy-first",
     "mixture: easy-first, self-rescored",
     "mixture: read left to right",
 )
-SETTLED = "mixture: easy-first until all candidates settle, self-rescored"
-BOTH_WAYS = f"{SETTLED}, both ways"
-ORDERS = "mixture: three orders, self-rescored, both ways"
-ORDERS_FEW = "mixture: three orders in at most four passes, self-rescored, both ways"
-ORDERS_SETTLED = "mixture: three orders until all candidates settle, self-rescored, both ways"
+HIGH = "mixture: effort high, self-rescored"
 PENALISED = "mixture: easy-first, length penalty"
 MASK_PREDICT = "mixture: mask-predict, T=4"
 DISCO, TEACHER, TEACHER_GREEDY = "DisCo: easy-first", "AT teacher, beam 5", "AT teacher, greedy"
@@ -56,19 +51,11 @@ def _decodings(lab: Lab) -> dict[str, Decoding]:
     mixture, teacher = lab.system(systems.MIXTURE), systems.teacher_of(lab.suite)
     sister = _sister(lab.suite)
     read = DecodingOptions(strategy="autoregressive")
-    settled = replace(systems.EASY_FIRST, settle="all")
-    both_ways = replace(settled, read="both-ways")
-    orders_settled = replace(both_ways, strategy=THREE_ORDERS)
-    orders = replace(orders_settled, settle="winner")
-    few = replace(orders, iterations=4)  # with the reading fewer than five steps, or five
+    high = replace(systems.EASY_FIRST, effort="high")
     return {
         PLAIN: Decoding(mixture, systems.EASY_FIRST),
         RESCORED: lab.tuned(Decoding(mixture, systems.EASY_FIRST, rescore_with="self"), "length_weight"),
-        SETTLED: lab.tuned(Decoding(mixture, settled, rescore_with="self"), "length_weight"),
-        BOTH_WAYS: lab.tuned(Decoding(mixture, both_ways, rescore_with="self"), "length_weight"),
-        ORDERS: lab.tuned(Decoding(mixture, orders, rescore_with="self"), "length_weight"),
-        ORDERS_FEW: lab.tuned(Decoding(mixture, few, rescore_with="self"), "length_weight"),
-        ORDERS_SETTLED: lab.tuned(Decoding(mixture, orders_settled, rescore_with="self"), "length_weight"),
+        HIGH: lab.tuned(Decoding(mixture, high, rescore_with="self"), "length_weight"),
         BY_TEACHER: Decoding(mixture, systems.EASY_FIRST, rescore_with=teacher),
         READ: lab.tuned(Decoding(mixture, read), "length_weight"),
         PENALISED: lab.tuned(Decoding(mixture, systems.EASY_FIRST), "length_penalty"),
@@ -116,15 +103,7 @@ def _verdicts(lab: Lab, found: dict[str, Hypotheses]) -> tuple[Verdict, ...]:
     texts = {label: each.texts for label, each in found.items()}
     return (
         judge.better("Self-rescoring improves easy-first", texts[RESCORED], texts[PLAIN]),
-        judge.better(
-            "Candidates that have all settled are better to choose from", texts[SETTLED], texts[RESCORED]
-        ),
-        judge.better("It is better to read them both ways", texts[BOTH_WAYS], texts[SETTLED]),
-        judge.better(
-            "Three orders have better candidates than easy-first alone",
-            texts[ORDERS_SETTLED],
-            texts[BOTH_WAYS],
-        ),
+        judge.better("Effort high is better than normal", texts[HIGH], texts[RESCORED]),
         judge.better("Reading left to right is better than easy-first", texts[READ], texts[PLAIN]),
         judge.better("Easy-first is better than mask-predict, T=4", texts[PLAIN], texts[MASK_PREDICT]),
         *_against_sister(judge, texts),
@@ -135,7 +114,7 @@ def _verdicts(lab: Lab, found: dict[str, Hypotheses]) -> tuple[Verdict, ...]:
                 texts[TEACHER],
                 NEAR,
             )
-            for label in (PLAIN, PENALISED, RESCORED, BY_TEACHER, ORDERS_FEW, ORDERS, ORDERS_SETTLED)
+            for label in (PLAIN, PENALISED, RESCORED, BY_TEACHER, HIGH)
         ),
         judge.better(
             "The AT teacher (beam 5) is ahead of the self-rescored model", texts[TEACHER], texts[RESCORED]

@@ -21,17 +21,9 @@ from disco_mt.core.files import atomic_directory
 from disco_mt.core.special_tokens import NUM_SPECIAL, UNK
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.config import ModelConfig
-from disco_mt.nn.directory import (
-    CARD,
-    WEIGHTS,
-    Directory,
-    load_tensors,
-    load_weights,
-    read_config,
-    save_model,
-)
+from disco_mt.nn.directory import CARD, WEIGHTS, Directory, load_tensors, read_config, save_model
 from disco_mt.nn.directory import weights as weights_of
-from disco_mt.systems.build import build_model
+from disco_mt.systems.build import build_model, load_weights
 from disco_mt.text.lines import read_lines
 from disco_mt.text.pair import TextPair
 from disco_mt.text.sentencepiece import SPACE, UNREACHABLE, restricted

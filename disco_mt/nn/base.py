@@ -27,12 +27,14 @@ class BestWords(NamedTuple):
 
 
 class TranslationModel(nn.Module):
-    """The frame; a system adds its own `decode` (see disco.py, cmlm.py, autoregressive.py)."""
-
-    sees_masks = False  # do queries attend to <mask> in mask-predict? In a CMLM they do, in DisCo they do not
+    """The frame; a system adds its own `decode` (systems/*/model.py)."""
 
     def __init__(self, config: ModelConfig, with_length: bool) -> None:
         super().__init__()
+        if config.length.prior and not with_length:
+            raise UserError(
+                f"model.length.prior is for models that predict a length, not for {config.kind} ones"
+            )
         self.config = config
         self.encoder = Encoder(config, with_length)
         tied = config.tying == "all"
@@ -50,6 +52,7 @@ class TranslationModel(nn.Module):
         pooled = with_length and config.length.predictor == "pooled"
         self.length = PooledLength(config) if pooled else None
         self.frozen: tuple[str, ...] = ()
+        self.predicted = 0  # target positions that `best_words` has predicted so far
 
     def freeze(self, parts: Sequence[str]) -> None:
         """These modules, by their names, are not trained: no gradient, no dropout. All others are."""
@@ -113,6 +116,7 @@ class TranslationModel(nn.Module):
         Rows go in chunks, so that no (rows, vocabulary) matrix of logits is ever whole.
         allowed: (rows, vocabulary) bool, the words among which each row chooses; the default is all.
         """
+        self.predicted += len(hidden)
         chunks = [
             _best(self.logits(hidden[rows]), None if allowed is None else allowed[rows])
             for rows in self._chunks(hidden)
@@ -131,6 +135,27 @@ class TranslationModel(nn.Module):
     def count_parameters(self) -> int:
         """Numbers that are learnt; tied tables count once."""
         return sum(parameter.numel() for parameter in self.parameters())
+
+
+class ParallelModel(TranslationModel):
+    """Predicts the length first, then all words of it at once (DisCo, CMLM)."""
+
+    sees_masks = False  # do queries attend to <mask> in mask-predict? In a CMLM they do, in DisCo they do not
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config, with_length=True)
+
+    def decode(self, tokens: Tensor, visible: Tensor, encoded: Encoded) -> Tensor:
+        """tokens: (batch, tgt); visible: (batch, tgt, tgt), see context.py -> hidden (batch, tgt, width)."""
+        raise NotImplementedError
+
+    def log_probs(self, tokens: Tensor, visible: Tensor, source: Tensor) -> Tensor:
+        """log P of every word at every position under any visibility, for experiments of your own.
+
+        tokens: (batch, tgt) with EOS; visible: (batch, tgt, tgt) bool, visible[b, n, m]: may n see m?
+        source: (batch, src) with EOS -> (batch, tgt, vocabulary).
+        """
+        return self.logits(self.decode(tokens, visible, self.encode(source))).log_softmax(dim=-1)
 
 
 def _best(logits: Tensor, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:

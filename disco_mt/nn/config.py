@@ -9,9 +9,6 @@ from typing import Literal, get_args, get_type_hints
 from disco_mt.core.errors import UserError
 from disco_mt.core.settings import at_least, one_of
 
-Kind = Literal["disco", "cmlm", "autoregressive"]
-KINDS: tuple[str, ...] = get_args(Kind)
-
 
 @dataclass(frozen=True)
 class Stack:
@@ -63,8 +60,8 @@ class Length:
 class ModelConfig:
     """Sizes and choices of a translation model; the defaults are the paper's base model."""
 
-    kind: Kind = "disco"
-    """disco, cmlm (conditional masked language model) or autoregressive."""
+    kind: str = "disco"
+    """The system: disco, cmlm (conditional masked language model), autoregressive; systems/ has them all."""
     width: int = 512
     """Model dimensions."""
     encoder: Stack = field(default_factory=Stack)
@@ -106,7 +103,6 @@ class ModelConfig:
     target_vocabulary: int = 32000
 
     def __post_init__(self) -> None:
-        one_of("model.kind", self.kind, KINDS)
         hints = get_type_hints(ModelConfig)
         for name in ("norm", "activation", "positions", "tying", "attention_init"):
             one_of(f"model.{name}", getattr(self, name), get_args(hints[name]))
@@ -129,24 +125,16 @@ class ModelConfig:
                 "model.tying 'all' needs a joint vocabulary, but the source has "
                 f"{self.source_vocabulary} entries and the target {self.target_vocabulary}; use 'decoder'"
             )
-        self._check_kind()
-
-    def _check_kind(self) -> None:
-        """Refuse options of another kind of model."""
-        if self.contextless and self.kind != "autoregressive":
-            raise UserError(
-                f"model.contextless is for autoregressive models, not {self.kind}; disco always is"
-            )
-        for name in ("start_token", "query_word"):
-            if getattr(self, name) and self.kind != "disco":
-                raise UserError(f"model.{name} is for disco models, not {self.kind}")
-        if self.length.prior and self.kind == "autoregressive":
-            raise UserError("model.length.prior is for models that predict a length, not autoregressive ones")
 
     @property
     def embedding_scale(self) -> float:
         """What word embeddings are multiplied by."""
         return math.sqrt(self.width) if self.scale_embeddings else 1.0
+
+    @property
+    def longest_source(self) -> int:
+        """The most words (without EOS) of a source."""
+        return self.max_source - 1
 
     @property
     def longest_target(self) -> int:

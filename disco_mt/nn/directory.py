@@ -22,7 +22,6 @@ from disco_mt.core.files import check_readable, write_text
 from disco_mt.core.settings import from_dict
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.config import ModelConfig
-from disco_mt.systems.build import empty_model
 
 FORMAT_VERSION = 2  # the newest that is read; 2: with frozen parts in a file of their own
 CONFIG, WEIGHTS, FROZEN, CARD = "config.json", "model.safetensors", "frozen.safetensors", "README.md"
@@ -112,6 +111,20 @@ def read_config(path: Path) -> Directory:
     return Directory(path, config, content["text"], content.get("extra", {}), tuple(frozen))
 
 
+def check_vocabulary(directory: Directory, source_size: int, target_size: int) -> None:
+    """Refuse tokenizers of another model. The sizes are those of the tokenizers."""
+    sides = (
+        ("source", directory.model.source_vocabulary, source_size),
+        ("target", directory.model.target_vocabulary, target_size),
+    )
+    for side, rows, size in sides:
+        if rows != size:
+            raise UserError(
+                f"{directory.path}: the {side} tokenizer has {size} tokens, but the weights have {rows}; "
+                "it belongs to another model"
+            )
+
+
 def check_fits(directory: Directory, what: str, data: Path, text: dict[str, Any]) -> None:
     """Refuse a model of another direction or vocabulary: ids are taken as they are, so all must agree.
 
@@ -136,17 +149,7 @@ def check_fits(directory: Directory, what: str, data: Path, text: dict[str, Any]
                 )
 
 
-def load_weights(directory: Directory) -> TranslationModel:
-    """The model, on the CPU, in float32 and ready to translate."""
-    names = (WEIGHTS, FROZEN) if directory.frozen else (WEIGHTS,)
-    tensors = {name: tensor for file in names for name, tensor in _read(directory.path / file).items()}
-    model = empty_model(directory.model)
-    load_tensors(model, tensors, directory.path / WEIGHTS)
-    model.freeze(directory.frozen)
-    return model.eval()
-
-
-def _read(file: Path) -> dict[str, torch.Tensor]:
+def read_tensors(file: Path) -> dict[str, torch.Tensor]:
     """The tensors of one file."""
     if not file.is_file():
         raise UserError(f"{file.parent} is not a whole model directory: {file.name} is missing in it")

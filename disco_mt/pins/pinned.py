@@ -1,7 +1,7 @@
 """Pinned words as decoders know them: tokens that are observed from the first pass on and never change.
 
 DisCo predicts any word from any subset of the others, so words that a person has fixed are simply observed by
-all others; placement.py finds the lengths that can hold them, and places for those that have none.
+all others; place.py finds the lengths that can hold them, and places for those that have none.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from disco_mt.core.special_tokens import NUM_SPECIAL
-from disco_mt.nn.base import BestWords, TranslationModel
+from disco_mt.nn.base import BestWords, ParallelModel
 
 MOST_UNPLACED = 6  # pins without a place in one sentence: their best places are found by trying all orders
 
@@ -38,14 +38,6 @@ class Neighbours:
 
     before: Tensor
     after: Tensor
-
-
-@dataclass(frozen=True)
-class Pinned:
-    """The pins of a batch."""
-
-    sentences: tuple[tuple[TokenPin, ...], ...]  # one tuple a sentence; empty where nothing is pinned
-    neighbours: Neighbours
 
 
 def pin_problem(pins: tuple[TokenPin, ...], longest: int, vocabulary: int) -> str:
@@ -113,16 +105,14 @@ class Placed:
     before: Tensor  # bool: stands directly before a pin, and is none
     after: Tensor  # bool: stands directly after a pin, and is none
     neighbours: Neighbours
-    judged: (
-        bool  # do pinned words have a probability of their own? In a CMLM they see themselves, and have not
-    )
+    scored: bool  # do pinned words have a probability of their own? Not in a CMLM, where they see themselves
 
     @staticmethod
-    def nowhere(words: Tensor, neighbours: Neighbours, judged: bool) -> Placed:
+    def nowhere(words: Tensor, neighbours: Neighbours, scored: bool) -> Placed:
         """Rows without pins; words: (rows, tgt)."""
         where, before, after = (torch.zeros_like(words) for _ in range(3))
         ids = torch.zeros_like(words, dtype=torch.long)
-        return Placed(where, ids, before, after, neighbours, judged)
+        return Placed(where, ids, before, after, neighbours, scored)
 
     def rows(self, chosen: Tensor) -> Placed:
         """Some of the rows."""
@@ -134,7 +124,7 @@ class Placed:
             after=self.after[chosen],
         )
 
-    def keep(self, model: TranslationModel, hidden: Tensor, found: BestWords) -> BestWords:
+    def keep(self, model: ParallelModel, hidden: Tensor, found: BestWords) -> BestWords:
         """A pass's predictions with the pins in their places, and fitting neighbours.
 
         hidden: (rows, tgt, width). A neighbour has the model's own probability, not one among the allowed.
@@ -147,11 +137,11 @@ class Placed:
             ids = ids.masked_scatter(beside, best.ids)
             log_probs = log_probs.masked_scatter(beside, best.log_probs)
         own = torch.zeros_like(log_probs[self.where])
-        if self.judged:
+        if self.scored:
             own = model.word_log_probs(hidden[self.where], self.ids[self.where])
         return BestWords(torch.where(self.where, self.ids, ids), log_probs.masked_scatter(self.where, own))
 
-    def judging(self, known: Tensor, eos: Tensor, visible: Tensor) -> Tensor:
+    def visibility(self, known: Tensor, eos: Tensor, visible: Tensor) -> Tensor:
         """`visible`, but a pinned position sees all known words except itself. known: (rows, tgt)."""
         itself = torch.eye(known.shape[1], dtype=torch.bool, device=known.device)
         others = (known[:, None, :] & ~itself) | eos[:, None, :]

@@ -1,39 +1,54 @@
-"""Where pins go: the lengths that can hold them, and the places that the model likes for those with none."""
+"""Where pins go: the lengths that can hold them, and the best positions for those without one.
+
+`Pinned` is the one hook through which pins enter decoding (decoding/length_beam.py).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from disco_mt.core.special_tokens import PAD
-from disco_mt.decoding.length_beam import Candidates, Iterative, candidates_at, length_candidates
+from disco_mt.decoding.length_beam import Candidates, candidates_at, length_candidates
+from disco_mt.decoding.options import DecodingOptions
+from disco_mt.nn.base import ParallelModel
 from disco_mt.nn.encoder import Encoded
-from disco_mt.pins.pinned import Pinned, Placed, TokenPin, possible_lengths, shortest
-from disco_mt.pins.score import fit
+from disco_mt.pins.pinned import Neighbours, Placed, TokenPin, possible_lengths, shortest
+from disco_mt.pins.score import fit, placing_passes
 
 Places = dict[int, int]
 """Number of a pin -> position of its first token."""
 
 
-def pinned_candidates(
-    model: Iterative, encoded: Encoded, beam: int, pinned: Pinned | None, length_penalty: float = 1.0
-) -> Candidates:
-    """Length candidates with the pins in their places."""
-    if pinned is None or not any(pinned.sentences):
-        return replace(length_candidates(model, encoded, beam), length_penalty=length_penalty)
-    assert encoded.length_log_probs is not None
-    longest = model.config.longest_target
-    lengths, log_probs = lengths_for(pinned, encoded.length_log_probs, beam, longest)
-    bare = replace(candidates_at(encoded, lengths, log_probs), length_penalty=length_penalty)
-    known = [_given_places(pins) for pins in pinned.sentences for _ in range(beam_for(pins, beam, longest))]
-    candidates = _with_pins(bare, pinned, known, not model.sees_masks)
-    if any(pin.at is None for pins in pinned.sentences for pin in pins):
-        places = _find_places(model, candidates, pinned, known)
-        candidates = _with_pins(bare, pinned, places, not model.sees_masks)
-    return candidates
+@dataclass(frozen=True)
+class Pinned:
+    """The pins of a batch of sentences."""
+
+    sentences: tuple[tuple[TokenPin, ...], ...]  # one tuple per sentence; empty where nothing is pinned
+    neighbours: Neighbours
+
+    def candidates(self, model: ParallelModel, encoded: Encoded, options: DecodingOptions) -> Candidates:
+        """Length candidates with the pins in their places."""
+        beam, alpha = options.length_beam, options.alpha
+        if not any(self.sentences):
+            return replace(length_candidates(model, encoded, beam), length_penalty=alpha)
+        assert encoded.length_log_probs is not None
+        longest = model.config.longest_target
+        lengths, log_probs = lengths_for(self, encoded.length_log_probs, beam, longest)
+        bare = replace(candidates_at(encoded, lengths, log_probs), length_penalty=alpha)
+        known = [_given_places(pins) for pins in self.sentences for _ in range(beam_for(pins, beam, longest))]
+        candidates = _with_pins(bare, self, known, not model.sees_masks)
+        if any(pin.at is None for pins in self.sentences for pin in pins):
+            places = _find_places(model, candidates, self, known)
+            candidates = _with_pins(bare, self, places, not model.sees_masks)
+        return candidates
+
+    def passes(self, model: ParallelModel) -> list[int]:
+        """Passes that it takes to place the pins of each sentence."""
+        return placing_passes(model, self.sentences)
 
 
 def beam_for(pins: tuple[TokenPin, ...], beam: int, longest: int) -> int:
@@ -72,9 +87,9 @@ def _given_places(pins: tuple[TokenPin, ...]) -> Places:
     return {number: pin.at for number, pin in enumerate(pins) if pin.at is not None}
 
 
-def _with_pins(candidates: Candidates, pinned: Pinned, places: Sequence[Places], judged: bool) -> Candidates:
-    """Candidates with the pins at `places`, one mapping a row."""
-    placed = Placed.nowhere(candidates.words, pinned.neighbours, judged)
+def _with_pins(candidates: Candidates, pinned: Pinned, places: Sequence[Places], scored: bool) -> Candidates:
+    """Candidates with the pins at `places`, one mapping per row."""
+    placed = Placed.nowhere(candidates.words, pinned.neighbours, scored)
     lengths = candidates.lengths.view(-1).tolist()
     for row, (length, there) in enumerate(zip(lengths, places, strict=True)):
         pins = pinned.sentences[row // candidates.beam]
@@ -89,7 +104,7 @@ def _with_pins(candidates: Candidates, pinned: Pinned, places: Sequence[Places],
 
 
 def _find_places(
-    model: Iterative, candidates: Candidates, pinned: Pinned, known: Sequence[Places]
+    model: ParallelModel, candidates: Candidates, pinned: Pinned, known: Sequence[Places]
 ) -> list[Places]:
     """All places of each row: those that are known, and for the other pins those that fit them best."""
     fits = fit(model, candidates, *_unplaced(pinned, candidates.words.device)).transpose(1, 2)
@@ -131,7 +146,7 @@ def _gains(fits: Tensor, widths: Sequence[int], length: int) -> list[list[float]
 def best_places(gains: Sequence[Sequence[float]], widths: Sequence[int], free: Sequence[bool]) -> Places:
     """Places of the greatest total gain, without overlap and in any order.
 
-    Exact: best[n] has, for every set of pins (a bit each) that can stand before position n, the best way.
+    Exact: best[n] has the best way for every set of pins (one bit per pin) that fits before position n.
     """
     length, every = len(free), (1 << len(widths)) - 1
     best: list[dict[int, tuple[float, Places]]] = [{} for _ in range(length + 1)]

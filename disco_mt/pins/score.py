@@ -7,17 +7,20 @@ position's word unless it is masked, and is asked with all words masked.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from disco_mt import context
-from disco_mt.decoding.length_beam import Candidates, Iterative, predict
-from disco_mt.pins.pinned import Pinned
+from disco_mt.decoding.length_beam import Candidates, predict
+from disco_mt.nn.base import ParallelModel
+from disco_mt.pins.pinned import TokenPin
 
 DRAFT_PASSES = 4  # of easy-first; about as many as it needs to converge
 
 
-def fit(model: Iterative, candidates: Candidates, tokens: Tensor, widths: Tensor) -> Tensor:
+def fit(model: ParallelModel, candidates: Candidates, tokens: Tensor, widths: Tensor) -> Tensor:
     """Gain in log probability if a token stood at a position: (rows, tgt, tokens).
 
     tokens: (B, tokens) those of each sentence's pins, end to end; widths: of the pin that
@@ -41,16 +44,15 @@ def fit(model: Iterative, candidates: Candidates, tokens: Tensor, widths: Tensor
     return table
 
 
-def placing_passes(model: Iterative, pinned: Pinned | None) -> list[int]:
+def placing_passes(model: ParallelModel, sentences: Sequence[tuple[TokenPin, ...]]) -> list[int]:
     """Passes that `fit` takes for each sentence."""
-    sentences = () if pinned is None else pinned.sentences
     widths = [{len(pin.tokens) for pin in pins if pin.at is None} for pins in sentences]
     if model.sees_masks:
         return [min(1, len(each)) for each in widths]
     return [DRAFT_PASSES + len(each) if each else 0 for each in widths]
 
 
-def draft(model: Iterative, candidates: Candidates) -> Tensor:
+def draft(model: ParallelModel, candidates: Candidates) -> Tensor:
     """What easy-first writes in a few passes: (rows, tgt)."""
     visible = context.observed_set(candidates.words & ~candidates.free, candidates.eos)
     now = predict(model, candidates, candidates.blank(), visible)

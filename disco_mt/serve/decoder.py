@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
-from torch import Tensor
-
-from disco_mt.decoding.options import DecodingOptions
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.decoding.results import OnPass, Translation
-from disco_mt.nn.base import BestWords, TranslationModel
 from disco_mt.pins.parse import Pin
 from disco_mt.serve.invariant import batch_invariant
 from disco_mt.translator import Translator
@@ -51,38 +48,17 @@ class Decoder(Protocol):
         ...
 
 
-@dataclass
-class RowCount:
-    """Target positions that a model has predicted, whatever the algorithm that asked for them."""
-
-    rows: int = 0
-
-    def watch(self, model: TranslationModel) -> None:
-        """Count from now on."""
-        best_words = model.best_words
-
-        def counted(hidden: Tensor, allowed: Tensor | None = None) -> BestWords:
-            self.rows += len(hidden)
-            return best_words(hidden, allowed)
-
-        object.__setattr__(model, "best_words", counted)
-
-
 @dataclass(frozen=True)
 class LocalDecoder:
     """A translator in this process."""
 
     translator: Translator
-    predicted: RowCount = field(default_factory=RowCount, init=False)
-
-    def __post_init__(self) -> None:
-        self.predicted.watch(self.translator.model)
 
     @property
     def rows(self) -> int:
         """By the plain algorithms, and by an engine that counts."""
         work = getattr(self.translator.engine, "work", None)
-        return self.predicted.rows + (0 if work is None else int(work.rows))
+        return self.translator.model.predicted + (0 if work is None else int(work.rows))
 
     def translate(self, batch: Batch, on_pass: OnPass[str] | None = None) -> list[Translation]:
         """See Decoder."""
@@ -90,12 +66,14 @@ class LocalDecoder:
         with batch_invariant() if self.translator.device == "cpu" else nullcontext():
             return self.translator.translate(
                 [sentence.text for sentence in batch.sentences],
-                **asdict(batch.options),
+                batch.options,
+                DecodeRequest(
+                    pins=pinned if any(pinned) else None,
+                    trace=batch.trace,
+                    on_pass=on_pass,
+                    batch_tokens=1 << 30,  # what comes here together is decoded together
+                ),
                 long="refuse" if batch.trace or on_pass is not None else "split",
-                trace=batch.trace,
-                batch_tokens=1 << 30,  # what comes here together is decoded together
-                pinned=pinned if any(pinned) else None,
-                on_pass=on_pass,
             )
 
     def warm_up(self) -> None:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from disco_mt.core.errors import UserError
-from disco_mt.decoding.options import STRATEGIES, DecodingOptions, check_pinnable, strategy_for
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.decoding.results import OnPass, Translation
 from disco_mt.nn.directory import read_config
 from disco_mt.nn.find import find_model
 from disco_mt.serve.decoder import Batch, Decoder, LocalDecoder
 from disco_mt.serve.process import Loading, ProcessDecoder
+from disco_mt.systems import check_pinnable, strategy_for, system_for
 from disco_mt.text.languages import is_spaceless
 from disco_mt.text.pair import TextPair
 from disco_mt.text.sentences import split_sentences
@@ -47,7 +48,7 @@ class ServedModel:
     @property
     def strategies(self) -> tuple[str, ...]:
         """What fits the model, the default first."""
-        return tuple(STRATEGIES[self.kind])
+        return tuple(system_for(self.kind).decoders)
 
     def lines(self, text: str) -> list[list[str]]:
         """Sentences of each line. Models are trained on sentences, and line breaks are to be kept."""

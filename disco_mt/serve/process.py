@@ -160,15 +160,13 @@ def _child(pipe: Connection, loading: Loading) -> None:
 
 
 def _load(pipe: Connection, loading: Loading) -> LocalDecoder | None:
+    from disco_mt.engine.select import EngineOptions
     from disco_mt.translator import Translator
 
     try:
         translator = Translator.from_pretrained(
             loading.name,
-            loading.device,
-            engine=loading.engine,
-            precision=loading.precision,
-            threads=loading.threads,
+            EngineOptions(loading.device, loading.engine, loading.precision, loading.threads),
         )
         decoder = LocalDecoder(translator)
         decoder.warm_up()

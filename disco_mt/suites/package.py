@@ -8,7 +8,7 @@ and is better so, that it ranks its candidates itself.
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +18,22 @@ from disco_mt.core.errors import UserError
 from disco_mt.core.files import atomic_directory, refuse_existing, write_text
 from disco_mt.core.progress import stage
 from disco_mt.data.dataset import Dataset, Split
-from disco_mt.decoding.options import DecodingOptions, strategy_for
-from disco_mt.engine.select import make_engine
+from disco_mt.decoding.options import DecodingDefaults, DecodingOptions
+from disco_mt.engine.select import EngineOptions, make_engine
 from disco_mt.evaluation.quality import Quality, measure, paired_bootstrap, to_json
 from disco_mt.evaluation.tune import TRIES, Weight, best, tune, with_weight
 from disco_mt.nn.base import TranslationModel
-from disco_mt.nn.directory import CARD, WEIGHTS, Directory, load_weights, read_config, save_model
+from disco_mt.nn.directory import CARD, WEIGHTS, Directory, read_config, save_model
 from disco_mt.suites.stages import non_defaults
 from disco_mt.suites.suite import Suite
 from disco_mt.suites.workspace import Workspace
+from disco_mt.systems import strategy_for
 from disco_mt.systems.autoregressive.model import Autoregressive
+from disco_mt.systems.build import load_weights, reranker_of
 from disco_mt.systems.cmlm.model import CMLM
 from disco_mt.systems.disco.model import DisCo
-from disco_mt.systems.disco.orders import THREE_ORDERS
 from disco_mt.text.pair import TextPair
-from disco_mt.translator import Own, Translator
+from disco_mt.translator import Translator
 
 NOTICE = "NOTICE"
 WITH_CARE = "this model with care, ranking candidates of several orders"
@@ -78,12 +79,11 @@ class Way:
     dev_bleu: float
 
     @property
-    def own(self) -> Own:
+    def defaults(self) -> DecodingDefaults:
         """What the model's config.json says, so that everyone decodes in this way."""
-        if self.translator.rescorer is None:
-            return Own(length_penalty=self.options.length_penalty)
-        how = self.options
-        return Own(length_weight=how.length_weight, rescore_with="self", settle=how.settle, read=how.read)
+        if self.translator.reranker is None:
+            return DecodingDefaults(length_penalty=self.options.length_penalty)
+        return DecodingDefaults(length_weight=self.options.length_weight, rerank="self")
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def package(workspace: Workspace, system: str, out: Path, quiet: bool = True) ->
     scored = _test(workspace, way)
     extra = _told(directory.extra, workspace.suite.system(system).start) | {
         "test": to_json(scored.quality) | {"steps": scored.steps},
-        "decoding": non_defaults(way.own),
+        "decoding": non_defaults(way.defaults),
     }
     with atomic_directory(out) as temporary:
         for name in {directory.text[side]["file"] for side in ("source", "target")}:
@@ -166,7 +166,7 @@ def _translator(suite: Suite, model: TranslationModel, directory: Directory) -> 
     """With the engine that fits; of autoregressive models the one that distils."""
     text, searching = TextPair.load(directory.path, directory.text), model.config.kind == "autoregressive"
     name = "ctranslate2" if searching and suite.distill and suite.distill.engine == "ctranslate2" else ""
-    return Translator(model, text, engine=make_engine(model, text.vocabularies, name=name))
+    return Translator(model, text, make_engine(model, text, EngineOptions(engine=name)))
 
 
 def _ways(workspace: Workspace, system: str, plain: Translator, quiet: bool) -> dict[str, Way]:
@@ -181,16 +181,14 @@ def _ways(workspace: Workspace, system: str, plain: Translator, quiet: bool) -> 
 def _reading(workspace: Workspace, system: str, plain: Translator) -> Translator | None:
     """The model as the reader of its own candidates, if it has learnt to be."""
     model, learnt = plain.model, workspace.suite.system(system).recipe.objective.name == "mixture"
-    return replace(plain, rescorer=model) if learnt and isinstance(model, DisCo) else None
+    return replace(plain, reranker=reranker_of(model)) if learnt and isinstance(model, DisCo) else None
 
 
 def _with_care(workspace: Workspace, system: str, plain: Translator, quiet: bool) -> dict[str, Scored]:
     """What a model that reads can do, if time does not matter; it does, so that none is shipped like this."""
     if (reading := _reading(workspace, system, plain)) is None:
         return {}
-    careful = replace(
-        workspace.suite.system(system).evaluate, strategy=THREE_ORDERS, settle="all", read="both-ways"
-    )
+    careful = replace(workspace.suite.system(system).evaluate, effort="high")
     way = _tuned(workspace, system, reading, "length_weight", quiet, careful)
     return {WITH_CARE: _test(workspace, way)}
 
@@ -221,7 +219,7 @@ def _split(workspace: Workspace, name: str) -> Split:
 def _test(workspace: Workspace, way: Way) -> Scored:
     """The test set, scored once."""
     test = _split(workspace, "test")
-    found = way.translator.translate(test.source_text(), **asdict(way.options))
+    found = way.translator.translate(test.source_text(), way.options)
     language = way.translator.text.target.language
     texts = tuple(each.text for each in found)
     quality = measure(texts, test.references(), language)
@@ -242,7 +240,7 @@ def _teacher(workspace: Workspace, system: str, pupil: Way, quiet: bool) -> dict
     scored = {f"its teacher ({name})": _test(workspace, teacher)}
     if isinstance(model, Autoregressive) and isinstance(pupil.translator.model, DisCo | CMLM):
         reading, options = (
-            replace(pupil.translator, rescorer=model),
+            replace(pupil.translator, reranker=reranker_of(model)),
             replace(pupil.options, length_weight=None),
         )
         read = replace(pupil, translator=reading, options=options)
@@ -254,7 +252,7 @@ def _everyday(way: Way) -> list[tuple[str, str]]:
     """Sentences and what the model makes of them, unedited; only where it reads English."""
     if way.translator.text.source.language != "en":
         return []
-    found = way.translator.translate(EVERYDAY, **asdict(way.options))
+    found = way.translator.translate(EVERYDAY, way.options)
     return [(sentence, each.text) for sentence, each in zip(EVERYDAY, found, strict=True)]
 
 
@@ -332,9 +330,8 @@ def _asked_for(careful: Scored | None) -> list[str]:
     """How to get what takes its time."""
     if careful is None:
         return []
-    how = careful.options
-    given = f"--rescore-with self --settle {how.settle} --read {how.read} --length-weight {how.weight:g}"
-    return ["", f"With care, which takes longer: `disco translate --strategy {how.strategy} {given}`."]
+    given = f"--effort high --length-weight {careful.options.weight:g}"
+    return ["", f"With effort high, which takes longer: `disco translate {given}`."]
 
 
 def _decoding(options: DecodingOptions) -> str:
@@ -342,7 +339,6 @@ def _decoding(options: DecodingOptions) -> str:
         searched = f"beam {options.beam}" if options.strategy == "beam" else "greedy"
         return f"{searched}, alpha {options.alpha:g}"
     passes = f"at most {options.iterations} passes, {options.length_beam} lengths"
-    passes += ", all settled" if options.settle_all else ""
-    passes += ", read both ways" if options.both_ways else ""
+    passes += ", effort high" if options.effort == "high" else ""
     weight = f"alpha {options.alpha:g}" if options.length_weight is None else f"beta {options.weight:g}"
     return f"{options.strategy}, {passes}, {weight}"

@@ -32,9 +32,10 @@ from disco_mt.core.settings import at_least, from_dict
 from disco_mt.core.toml import merged, read_toml, refuse_unknown, subtable, tuples
 from disco_mt.data.prepare import PrepareProcessing
 from disco_mt.data.sources import Languages, Parts, SourceName
-from disco_mt.decoding.options import DecodingOptions, strategy_for
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.distill.run import RunnerName
 from disco_mt.distill.teacher import EngineName
+from disco_mt.systems import decoder_for
 from disco_mt.systems.autoregressive.decoding import check_beam
 from disco_mt.text.pair import Vocabulary
 from disco_mt.training.recipe import Recipe, refuse_sizes_of_the_data
@@ -147,7 +148,7 @@ class System:
     """A system before it, with whose weights it begins; empty: random ones."""
 
     def __post_init__(self) -> None:
-        strategy_for(self.recipe.model.kind, self.evaluate.strategy)
+        decoder_for(self.recipe.model.kind, self.evaluate.strategy, self.evaluate.effort)
         for value in self.choose.dropout:
             self.with_dropout(value)  # which refuses what is no dropout
 

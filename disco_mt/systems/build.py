@@ -1,4 +1,4 @@
-"""A model from its config: the one place that knows all kinds."""
+"""A model from its config or its directory, whatever the system."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from torch.overrides import TorchFunctionMode
 
 from disco_mt.core.counter_rng import mix
 from disco_mt.core.errors import UserError
-from disco_mt.nn.base import TranslationModel, initialise
+from disco_mt.decoding.reranking import Reranker, check_same_vocabulary
+from disco_mt.nn.base import ParallelModel, TranslationModel, initialise
 from disco_mt.nn.config import ModelConfig
+from disco_mt.nn.directory import FROZEN, WEIGHTS, Directory, load_tensors, read_config, read_tensors
+from disco_mt.nn.find import find_model
 from disco_mt.nn.layers import Positions
-from disco_mt.systems.autoregressive.model import Autoregressive
-from disco_mt.systems.cmlm.model import CMLM
-from disco_mt.systems.disco.model import DisCo
+from disco_mt.systems import SYSTEMS, check_model, system_for
 
 
 def build_model(config: ModelConfig, seed: int = 1) -> TranslationModel:
@@ -33,7 +34,7 @@ def empty_model(config: ModelConfig) -> TranslationModel:
             "disco train and disco start fit them to the data"
         )
     with _Uninitialised():
-        model = _build(config)
+        model = check_model(config).build(config)
     for module in model.modules():
         if isinstance(module, Positions):
             module.fill()
@@ -58,11 +59,38 @@ class _Uninitialised(TorchFunctionMode):
         return func(*args, **given)
 
 
-def _build(config: ModelConfig) -> TranslationModel:
-    match config.kind:
-        case "disco":
-            return DisCo(config)
-        case "cmlm":
-            return CMLM(config)
-        case "autoregressive":
-            return Autoregressive(config)
+def load_weights(directory: Directory) -> TranslationModel:
+    """The model, on the CPU, in float32 and ready to translate."""
+    names = (WEIGHTS, FROZEN) if directory.frozen else (WEIGHTS,)
+    tensors = {name: tensor for file in names for name, tensor in read_tensors(directory.path / file).items()}
+    model = empty_model(directory.model)
+    load_tensors(model, tensors, directory.path / WEIGHTS)
+    model.freeze(directory.frozen)
+    return model.eval()
+
+
+def reranker_of(model: TranslationModel) -> Reranker | None:
+    """A model as its own reranker, if its system can score targets."""
+    score = system_for(model.config.kind).score
+    return None if score is None else Reranker(model, score)
+
+
+def load_reranker(directory: Directory, model: TranslationModel, name: str) -> Reranker | None:
+    """The model that reranks: the same weights ("self"), another model of the same vocabulary, or "none".
+
+    directory, model: whose candidates it is to rerank.
+    """
+    if name == "none":
+        return None
+    if not isinstance(model, ParallelModel):
+        raise UserError(f"a model of kind {model.config.kind} has no length candidates to rerank")
+    other: TranslationModel = model
+    if name != "self":
+        chosen = read_config(find_model(name))
+        check_same_vocabulary(directory.text, chosen.text)
+        other = load_weights(chosen).to(next(model.parameters()).device)
+    reranker = reranker_of(other)
+    if reranker is None:
+        able = ", ".join(system.name for system in SYSTEMS.values() if system.score is not None)
+        raise UserError(f"a model of kind {other.config.kind} cannot rerank; use one of: {able}")
+    return reranker

@@ -13,7 +13,7 @@ from disco_mt.core.errors import UserError
 from disco_mt.core.files import atomic_directory
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.config import ModelConfig
-from disco_mt.systems.objective import ObjectiveOptions
+from disco_mt.nn.objective import ObjectiveOptions
 from disco_mt.training import checkpoints, rundir
 from disco_mt.training.best import remove_others
 from disco_mt.training.dev import best

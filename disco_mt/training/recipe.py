@@ -17,9 +17,11 @@ from disco_mt.core.errors import UserError
 from disco_mt.core.settings import from_dict
 from disco_mt.core.toml import read_toml
 from disco_mt.data.dataset import Dataset
-from disco_mt.decoding.options import DecodingOptions, strategy_for
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.nn.config import ModelConfig
-from disco_mt.systems.objective import ObjectiveOptions, build_objective
+from disco_mt.nn.objective import ObjectiveOptions
+from disco_mt.systems import check_model, decoder_for
+from disco_mt.systems.objective import build_objective
 from disco_mt.training.length_prior import fit_length_prior
 from disco_mt.training.options import TrainingOptions
 from disco_mt.training.start import StartOptions
@@ -39,7 +41,8 @@ class Recipe:
     decoding: DecodingOptions = field(default_factory=DecodingOptions)
 
     def __post_init__(self) -> None:
-        strategy_for(self.model.kind, self.decoding.strategy)  # refuse what does not fit before any work
+        check_model(self.model)  # refuse what does not fit before any work
+        decoder_for(self.model.kind, self.decoding.strategy, self.decoding.effort)
         build_objective(self.model.kind, self.objective)
 
     def for_data(self, dataset: Dataset) -> Recipe:

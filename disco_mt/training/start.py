@@ -25,9 +25,10 @@ from disco_mt.data.batches import collate
 from disco_mt.data.dataset import Dataset, Split
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.config import ModelConfig
-from disco_mt.nn.directory import WEIGHTS, check_fits, load_tensors, load_weights, read_config, weights
+from disco_mt.nn.directory import WEIGHTS, check_fits, load_tensors, read_config, weights
 from disco_mt.nn.find import find_model
 from disco_mt.systems.autoregressive.model import Autoregressive
+from disco_mt.systems.build import load_weights
 from disco_mt.systems.disco.model import DisCo
 
 Fit = Literal["copy", "least-squares"]

@@ -11,10 +11,10 @@ from disco_mt.core.files import atomic_directory, refuse_existing
 from disco_mt.data.dataset import Dataset
 from disco_mt.evaluation.dev import dev_scorer
 from disco_mt.nn.base import TranslationModel
-from disco_mt.nn.directory import check_fits, load_weights, read_config, save_model
+from disco_mt.nn.directory import check_fits, read_config, save_model
 from disco_mt.nn.find import check_device, find_model
 from disco_mt.systems.autoregressive.model import Autoregressive
-from disco_mt.systems.build import build_model
+from disco_mt.systems.build import build_model, load_weights
 from disco_mt.systems.objective import build_objective
 from disco_mt.training.best import card
 from disco_mt.training.loop import train

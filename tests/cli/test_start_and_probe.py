@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from disco_command import Disco
-from disco_mt.nn.directory import load_weights, read_config
+from disco_mt.nn.directory import read_config
+from disco_mt.systems.build import load_weights
 from disco_mt.systems.disco.model import DisCo
 from disco_mt.training.recipe import Recipe, load_recipe
 from small_model import Small

@@ -50,7 +50,8 @@ def test_a_file_of_another_user_is_not_called_damaged(tmp_path: Path, name: str)
     code = (
         "import os, sys; from pathlib import Path\n"
         "from disco_mt.core.errors import UserError\n"
-        "from disco_mt.nn.directory import load_weights, read_config\n"
+        "from disco_mt.nn.directory import read_config\n"
+from disco_mt.systems.build import load_weights
         f"os.setuid({NOBODY})\n"
         "try: load_weights(read_config(Path(sys.argv[1])))\n"
         "except UserError as error: print(error)\n"

@@ -25,7 +25,8 @@ from disco_mt.engine.shortlist import Shortlist
 from disco_mt.engine.torch_runtime import TorchRuntime
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.config import ModelConfig, Stack
-from disco_mt.nn.directory import load_weights, read_config, save_model
+from disco_mt.nn.directory import read_config, save_model
+from disco_mt.systems.build import load_weights
 from disco_mt.pins.pinned import Neighbours, Pinned, TokenPin
 from disco_mt.systems.autoregressive.decoding import beam_search
 from disco_mt.systems.autoregressive.model import Autoregressive

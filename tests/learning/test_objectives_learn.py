@@ -18,7 +18,8 @@ from disco_mt.decoding.options import DecodingOptions, decode
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.config import Stack
 from disco_mt.systems.build import build_model
-from disco_mt.systems.objective import ObjectiveOptions, build_objective
+from disco_mt.nn.objective import ObjectiveOptions
+from disco_mt.systems.objective import build_objective
 from tiny import padded, tiny_config
 
 WORDS = 12

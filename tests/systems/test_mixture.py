@@ -18,7 +18,8 @@ from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.losses import Losses, Objective
 from disco_mt.systems.autoregressive.model import Autoregressive
 from disco_mt.systems.disco.model import DisCo
-from disco_mt.systems.objective import ObjectiveOptions, build_objective
+from disco_mt.nn.objective import ObjectiveOptions
+from disco_mt.systems.objective import build_objective
 from disco_mt.training.recipe import Recipe
 from small_model import Small, make_small
 from tiny import POOLED, padded, random_sources, tiny_config

@@ -21,7 +21,8 @@ from disco_mt.data.prepare import PrepareOptions, prepare
 from disco_mt.evaluation.probe import probe
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.config import ModelConfig, Stack
-from disco_mt.nn.directory import load_weights, read_config, save_model, weights
+from disco_mt.nn.directory import read_config, save_model, weights
+from disco_mt.systems.build import load_weights
 from disco_mt.nn.find import find_model
 from disco_mt.systems.autoregressive.model import Autoregressive
 from disco_mt.systems.build import build_model

@@ -17,7 +17,7 @@ from tiny_run import OBJECTIVE, OPTIONS, go, last, same, story
 
 from disco_mt.core.errors import UserError
 from disco_mt.nn.losses import Objective
-from disco_mt.systems.objective import ObjectiveOptions
+from disco_mt.nn.objective import ObjectiveOptions
 from disco_mt.training.loop import train
 from disco_mt.training.rundir import read_log
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from disco_mt.cli import main
-from disco_mt.nn.directory import load_weights, read_config, weights
+from disco_mt.nn.directory import read_config, weights
+from disco_mt.systems.build import load_weights
 from disco_mt.suites.package import package
 from disco_mt.suites.suite import load_suite
 from disco_mt.suites.workspace import Workspace

@@ -17,9 +17,24 @@ from torch import Tensor
 from disco_mt.core.errors import UserError
 from disco_mt.core.settings import at_least
 from disco_mt.core.special_tokens import BOS, EOS, PAD
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.decoding.results import Hypothesis
 from disco_mt.nn.base import BestWords
 from disco_mt.systems.autoregressive.model import Autoregressive
+
+
+def beam_decoder(
+    model: Autoregressive, source: Tensor, options: DecodingOptions, request: DecodeRequest
+) -> list[Hypothesis[int]]:
+    """Beam search, as the options say."""
+    return beam_search(model, source, options.beam, options.alpha)
+
+
+def greedy_decoder(
+    model: Autoregressive, source: Tensor, options: DecodingOptions, request: DecodeRequest
+) -> list[Hypothesis[int]]:
+    """A beam of 1."""
+    return beam_search(model, source, 1, options.alpha)
 
 
 @torch.inference_mode()

@@ -15,8 +15,8 @@ from disco_mt.nn.layers import DecoderLayer, KeyValue
 class KVCache:
     """Keys and values of the words so far, in buffers that double: a step costs its attention, no more.
 
-    A row a sentence. The beams of a sentence put their words into the same row, side by side, and nothing is
-    ever moved when beams change places: who descends from whom is a mask (systems/autoregressive/decoding.py).
+    One row per sentence. The beams of a sentence put their words into the same row, side by side, and nothing
+    is ever moved when beams change places: a mask says who descends from whom (decoding.py).
     """
 
     def __init__(self, layers: int) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from disco_mt.core.batch import Batch
 from disco_mt.core.special_tokens import PAD
-from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.losses import Losses, word_loss
+from disco_mt.nn.objective import Learning
 from disco_mt.systems.autoregressive.model import Autoregressive
 
 
-def autoregressive(model: TranslationModel, batch: Batch, key: int, smoothing: float) -> Losses:
+def autoregressive(model: Autoregressive, batch: Batch, key: int, learning: Learning) -> Losses:
     """Teacher forcing; nothing is random but dropout."""
-    if not isinstance(model, Autoregressive):
-        raise TypeError(f"this objective trains autoregressive models, not {model.config.kind}")
     hidden = model.decode(batch.target, model.encode(batch.source, batch.memory))
-    return word_loss(model, hidden, batch.target, batch.target != PAD, smoothing)
+    return word_loss(model, hidden, batch.target, batch.target != PAD, learning.smoothing)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from disco_mt.nn.base import TranslationModel
-from disco_mt.nn.config import ModelConfig
+from disco_mt.nn.base import ParallelModel
 from disco_mt.nn.encoder import Encoded
 
 
-class CMLM(TranslationModel):
+class CMLM(ParallelModel):
     """Contextual keys and values: safe, because a word to be predicted is not in the input, `<mask>` is."""
 
     sees_masks = True
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config, with_length=True)
 
     def decode(self, tokens: Tensor, visible: Tensor, encoded: Encoded) -> Tensor:
         """tokens: (batch, tgt), masked words as MASK; visible: (batch, tgt, tgt) -> (batch, tgt, width)."""

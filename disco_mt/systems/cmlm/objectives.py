@@ -8,21 +8,20 @@ from disco_mt import context
 from disco_mt.core.batch import Batch
 from disco_mt.core.counter_rng import integers, mix, sentence_keys, uniform
 from disco_mt.core.special_tokens import MASK
-from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.losses import Losses, with_length, word_loss
+from disco_mt.nn.objective import Learning
 from disco_mt.systems.cmlm.model import CMLM
 
 
-def cmlm(model: TranslationModel, batch: Batch, key: int, smoothing: float) -> Losses:
+def cmlm(model: CMLM, batch: Batch, key: int, learning: Learning) -> Losses:
     """Y_mask ~ RS(Y) is predicted from X and the rest; `<mask>` stands in the input and is visible."""
-    if not isinstance(model, CMLM):
-        raise TypeError(f"this objective trains cmlm models, not {model.config.kind}")
     words, eos = context.words_and_eos(batch.target)
     masked = random_masks(key, batch.sentence, words)
     encoded = model.encode(batch.source, batch.memory)
     visible = context.observed_set(words, eos)
     hidden = model.decode(batch.target.masked_fill(masked, MASK), visible, encoded)
-    return with_length(word_loss(model, hidden, batch.target, masked, smoothing), encoded, batch.target)
+    losses = word_loss(model, hidden, batch.target, masked, learning.smoothing)
+    return with_length(losses, encoded, batch.target)
 
 
 def random_masks(key: int, sentence: Tensor, words: Tensor) -> Tensor:

@@ -7,12 +7,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from disco_mt.core.special_tokens import BOS
-from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.base import ParallelModel
 from disco_mt.nn.config import ModelConfig
 from disco_mt.nn.encoder import Encoded
 
 
-class DisCo(TranslationModel):
+class DisCo(ParallelModel):
     """Queries start from positions alone; keys and values are contextless in every layer.
 
     If keys saw the layer before, two positions that see each other would leak their own words to themselves
@@ -20,7 +20,7 @@ class DisCo(TranslationModel):
     """
 
     def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config, with_length=True)
+        super().__init__(config)
         self.query_word = nn.Parameter(torch.empty(config.width)) if config.query_word else None
 
     def decode(self, tokens: Tensor, visible: Tensor, encoded: Encoded) -> Tensor:
