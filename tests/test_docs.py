@@ -19,7 +19,7 @@ import pytest
 from disco_mt.cli import VERBS, main
 from disco_mt.data.phrasebook import write_phrasebook
 from tiny_marian import write_marian
-from tools.cli_reference import PAGE, help_of, page
+from tools.cli_reference import PAGE, SUBVERBS, help_of, page
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -35,6 +35,7 @@ SERVING = sorted(DOCS.glob("serving*.md"))
 RUN = [each for each in PAGES if each not in (*SERVING, CONVERSION, PAGE)]
 SHORT = ("--training.max-steps", "3", "--training.dev-every", "3", "--training.max-epochs", "0")
 SHORT += ("--training.cooldown-steps", "0")
+QUICK = (["list"], ["show"])  # of a suite
 LONG = ("experiment", "serve", "suite")  # minutes, hours, or until they are stopped: only looked at
 
 
@@ -65,7 +66,7 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("path", [each for each in RUN if commands(each)], ids=name)
 def test_commands_run(path: Path, corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in commands(path):
-        if arguments[0] in LONG:
+        if arguments[0] in LONG and arguments[1:2] not in QUICK:
             continue
         short = SHORT if arguments[0] == "train" else ()
         assert main([*arguments, *short]) == 0, (arguments, capsys.readouterr().err)
@@ -106,7 +107,7 @@ def test_every_command_names_a_verb_and_its_options(path: Path) -> None:
 
 def _check_named(verb: str, rest: list[str], where: str) -> None:
     assert verb in VERBS, (where, verb)
-    subverb = rest[0] if verb == "suite" and rest and rest[0].isalpha() and rest[0].islower() else ""
+    subverb = rest[0] if rest and rest[0] in SUBVERBS.get(verb, ()) else ""
     for option in (word for word in rest if word.startswith("--") and word != "--help"):
         assert re.search(rf"{re.escape(option)}\b", _help(verb, subverb)), (where, verb, option)
 
