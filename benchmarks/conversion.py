@@ -22,9 +22,8 @@ import torch
 
 from disco_mt.data.dataset import Dataset, Side, Split
 from disco_mt.nn.directory import read_config
-from disco_mt.systems.build import load_weights
 from disco_mt.systems.autoregressive.model import Autoregressive
-from disco_mt.systems.build import build_model
+from disco_mt.systems.build import build_model, load_weights
 from disco_mt.systems.objective import build_objective
 from disco_mt.training.encoder_states import keep_encoder_states
 from disco_mt.training.gradients import Learner, normalise

@@ -27,8 +27,8 @@ from disco_mt.core.special_tokens import NUM_SPECIAL
 from disco_mt.data.batches import collate
 from disco_mt.data.dataset import Side, Split
 from disco_mt.nn.config import ModelConfig, Stack
-from disco_mt.systems.build import build_model
 from disco_mt.nn.objective import ObjectiveOptions
+from disco_mt.systems.build import build_model
 from disco_mt.systems.objective import build_objective
 from disco_mt.training.gradients import Learner, normalise
 from disco_mt.training.memory import keep_freed_memory

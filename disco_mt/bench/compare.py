@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 from disco_mt.bench.measure import Measured, Result
 from disco_mt.bench.system import shape
-from disco_mt.engine.pruning import EXACT
 from disco_mt.reporting.intervals import Interval
 from disco_mt.reporting.timing import Seconds, latency, ratio
 from disco_mt.reporting.verdicts import Judge
@@ -145,13 +144,13 @@ def _batches(measured: Measured) -> list[str]:
 
 
 def costs(measured: Measured, judge: Judge) -> list[str]:
-    """What int8 and pruning cost in BLEU: each system beside itself in fp32, and without pruning."""
+    """What int8 and the shortlist cost in BLEU: each system beside itself in fp32, and with all words."""
     found = []
     for result in measured.alive:
         system = result.system
         for name, whole in (
             ("fp32", replace(system, precision="fp32")),
-            ("nothing left out", replace(system, pruning=EXACT)),
+            ("all words", replace(system, shortlist="")),
         ):
             for other in measured.alive:
                 if other.system == whole and whole != system:

@@ -25,8 +25,8 @@ def exported(systems: Sequence[System], folder: Path) -> list[System]:
             if name not in done:
                 done[name] = folder / f"model-{len(done)}"
                 _export(system.weights, done[name])
-            if system.pruning.shortlist:
-                _add_shortlist(Path(system.pruning.shortlist), system.weights, done[name])
+            if system.shortlist:
+                _add_shortlist(Path(system.shortlist), system.weights, done[name])
             system = replace(system, weights=replace(system.weights, exported=str(done[name])))  # noqa: PLW2901
         found.append(system)
     return found

@@ -9,9 +9,17 @@ from pathlib import Path
 from disco_mt.bench.measure import Plan
 from disco_mt.bench.sentences import Sentence, random_sentences
 from disco_mt.bench.structures import FIXED, fixed_structures, read_structures
-from disco_mt.bench.system import Size, System, Weights, random_systems, shape, sized, systems_of, with_pruned
+from disco_mt.bench.system import (
+    Size,
+    System,
+    Weights,
+    random_systems,
+    shape,
+    sized,
+    systems_of,
+    with_shortlist,
+)
 from disco_mt.core.errors import UserError
-from disco_mt.engine.pruning import Pruning
 from disco_mt.engine.skipping import Structure
 from disco_mt.evaluation.quality import References, read_references
 from disco_mt.experiments import systems as roles
@@ -37,14 +45,11 @@ class Inputs:
     references: References = ()
     language: str = ""
 
-    def pruned(self, pruning: Pruning) -> Inputs:
-        """With systems that leave something out, too."""
-        if not pruning.exact and not self.references:
-            raise UserError(
-                "what pruning leaves out hangs on trained weights: give --models or --recipe; for the time "
-                "at another size use --record with --drop-behind, then --structure"
-            )
-        return replace(self, systems=tuple(with_pruned(self.systems, pruning)))
+    def shortlisted(self, shortlist: str) -> Inputs:
+        """With every system that can use a vocabulary shortlist once more, with it."""
+        if shortlist and not self.references:
+            raise UserError("a shortlist belongs to a trained model: give --models or --recipe")
+        return replace(self, systems=tuple(with_shortlist(self.systems, shortlist)))
 
     def plan(self, plan: Plan, timed: int, batched: int) -> Plan:
         """Which of the sentences are used for what."""

@@ -21,18 +21,18 @@ from disco_mt.bench.system import System
 from disco_mt.core.errors import UserError
 from disco_mt.core.special_tokens import BOS, EOS, MASK, PAD, SPECIAL_TOKENS
 from disco_mt.decoding.length_beam import length_candidates, predict
-from disco_mt.decoding.mask_predict import mask_predict
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.decoding.results import Hypothesis
 from disco_mt.engine.ctranslate2 import CTranslate2Engine
 from disco_mt.engine.incremental import Finished, IncrementalEngine
 from disco_mt.engine.select import check_int8, make_runtime
+from disco_mt.engine.shortlist import Shortlist
 from disco_mt.engine.skipping import Driven, Structure
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.directory import read_config
 from disco_mt.nn.length import LengthPredictor, PooledLength
+from disco_mt.systems import decode
 from disco_mt.systems.build import build_model, load_weights
-from disco_mt.systems.cmlm.model import CMLM
-from disco_mt.systems.disco.easy_first import easy_first
 from disco_mt.systems.disco.model import DisCo
 from disco_mt.text.pair import TextPair
 
@@ -95,7 +95,7 @@ class CTranslate2Runner:
     def __init__(self, system: System, threads: int) -> None:
         self.system, self.text = system, Text(system)
         precision = "float32" if system.precision == "fp32" else system.precision
-        shortlist = bool(system.pruning.shortlist)
+        shortlist = bool(system.shortlist)
         self.engine = CTranslate2Engine(Path(system.weights.exported), threads, precision, shortlist)
 
     def translate(self, sentences: Sequence[Sentence]) -> list[Outcome]:
@@ -155,12 +155,9 @@ class PlainRunner:
     def _decode(self, source: Tensor, structures: list[Structure]) -> list[Hypothesis[int]]:
         model = self.model
         beam = len(structures[0].lengths) if structures else self.system.length_beam
-        if isinstance(model, CMLM):
-            return mask_predict(model, source, self.system.iterations, beam)
-        assert isinstance(model, DisCo)
-        if structures:
+        if structures and isinstance(model, DisCo):
             return easy_first_passes(model, source, beam, max(each.passes for each in structures))
-        return easy_first(model, source, self.system.iterations, beam)
+        return decode(model, source, DecodingOptions(iterations=self.system.iterations, length_beam=beam))
 
     def _outcome(self, source: Ids, found: Hypothesis[int]) -> Outcome:
         rows = found.steps * sum(map(len, found.candidates))
@@ -178,16 +175,15 @@ class IncrementalRunner:
     def translate(self, sentences: Sequence[Sentence]) -> list[Outcome]:
         """All of them in flight together."""
         sources, structures = self.text.ids(sentences), structures_of(sentences, self.system.length_beam)
-        schedule = driven(structures[0]) if structures else None  # a batch has one structure
-        finished = self.engine.decode(
-            sources,
-            iterations=max(self.system.iterations, structures[0].passes if structures else 0),
-            length_beam=self.system.length_beam,
-            batch_tokens=len(sources) * (max(map(len, sources)) + 1),
-            schedule=schedule,
-        )
-        found = sorted(finished, key=lambda each: each.place)
-        return [self._outcome(sources[each.place], each) for each in found]
+        iterations = self.system.iterations
+        if structures:  # a batch has one structure
+            self.engine.skipping = driven(structures[0])
+            iterations = max(iterations, structures[0].passes)
+        options = DecodingOptions("easy-first", iterations=iterations, length_beam=self.system.length_beam)
+        request = DecodeRequest(batch_tokens=len(sources) * (max(map(len, sources)) + 1))
+        finished = self.engine.finished(sources, options, request)
+        found = sorted(finished, key=lambda each: each.index)
+        return [self._outcome(sources[each.index], each) for each in found]
 
     def _outcome(self, source: Ids, found: Finished) -> Outcome:
         words, work = found.hypothesis.tokens, found.work
@@ -207,7 +203,8 @@ def load_engine(system: System, threads: int) -> IncrementalEngine:
     assert isinstance(model, DisCo)
     if system.precision == "int8":
         check_int8(model.config)
-    return IncrementalEngine(make_runtime(model, system.precision, threads), system.pruning)
+    shortlist = Shortlist.load(Path(system.shortlist)) if system.shortlist else None
+    return IncrementalEngine(make_runtime(model, system.precision, threads), system.precision, shortlist)
 
 
 def structures_of(sentences: Sequence[Sentence], beam: int) -> list[Structure]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import write_text
 from disco_mt.engine.incremental import IncrementalEngine, Work
-from disco_mt.engine.pruning import Pruning
 from disco_mt.engine.skipping import Recorded, Structure
 from disco_mt.engine.torch_runtime import TorchRuntime
 from disco_mt.systems.disco.model import DisCo
@@ -36,20 +35,20 @@ def narrowed(structure: Structure, beam: int) -> Structure:
     return Structure(structure.lengths[:beam], rows, changed)
 
 
-def record_structures(
-    translator: Translator, texts: Sequence[str], pruning: Pruning | None = None
-) -> tuple[list[Structure], Work]:
+def record_structures(translator: Translator, texts: Sequence[str]) -> tuple[list[Structure], Work]:
     """Decode texts, one at a time, and note what was predicted; the work of all of them."""
     if not isinstance(translator.model, DisCo):
         raise UserError(
             f"only a disco model has pass structures to record, not {translator.model.config.kind}"
         )
-    found, engine = Recorded(), IncrementalEngine(TorchRuntime(translator.model), pruning)
+    found = Recorded()
+    engine = IncrementalEngine(TorchRuntime(translator.model), skipping=found)
+    longest = translator.model.config.longest_source
     sources = [ids for ids in translator.text.source.encode_batch(texts) if ids]
     for ids in sources:
-        if len(ids) > translator.longest_source:
-            raise UserError(f"a sentence has {len(ids)} tokens, the model reads {translator.longest_source}")
-        list(engine.decode([ids], schedule=found))
+        if len(ids) > longest:
+            raise UserError(f"a sentence has {len(ids)} tokens, the model reads {longest}")
+        list(engine.finished([ids]))
     return found.structures, engine.work
 
 

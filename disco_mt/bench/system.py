@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from disco_mt.core.errors import UserError
-from disco_mt.engine.pruning import EXACT, Pruning
 from disco_mt.engine.select import PRECISIONS as ENGINE_PRECISIONS
-from disco_mt.nn.config import Kind, ModelConfig, Stack
+from disco_mt.nn.config import ModelConfig, Stack
 
 Runtime = Literal["ctranslate2", "plain", "incremental"]
 Precision = Literal["fp32", "int8"]
@@ -43,18 +42,18 @@ class System:
     """K of the others."""
     iterations: int = 10
     """T: the most passes of easy-first, the passes of mask-predict."""
-    pruning: Pruning = EXACT
-    """What is left out at a price; autoregressive models know the shortlist alone."""
+    shortlist: str = ""
+    """File of a vocabulary shortlist."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> str:
         """disco, cmlm or autoregressive."""
         return self.weights.config.kind
 
     @property
     def decoding(self) -> str:
         """How it decodes, in the words of the tables."""
-        return f"{self._search}{' shortlist' if self.pruning.shortlist else ''}"
+        return f"{self._search}{' shortlist' if self.shortlist else ''}"
 
     @property
     def _search(self) -> str:
@@ -64,8 +63,8 @@ class System:
             case "cmlm":
                 return f"mask-predict T={self.iterations} K={self.length_beam}"
             case "disco":
-                drop = f" drop {self.pruning.drop_behind:g}" if self.pruning.drop_behind else ""
-                return f"easy-first K={self.length_beam}{drop}"
+                return f"easy-first K={self.length_beam}"
+        raise AssertionError(self.kind)
 
     @property
     def label(self) -> str:
@@ -79,7 +78,7 @@ def shape(config: ModelConfig) -> str:
     return f"{config.encoder.layers}-{config.decoder.layers}"
 
 
-def sized(size: Size, kind: Kind, layers: tuple[int, int] | None = None) -> ModelConfig:
+def sized(size: Size, kind: str, layers: tuple[int, int] | None = None) -> ModelConfig:
     """The paper's base model, or one that a desk trains: 3+3 layers, 128 wide, vocabulary 8,000."""
     if size == "base":
         config = ModelConfig(kind=kind)
@@ -126,26 +125,18 @@ def systems_of(weights: Weights) -> list[System]:
                 for beam in LENGTH_BEAMS
             ]
             return [System(weights, "plain"), *fast]
+    raise AssertionError(weights.config.kind)
 
 
-def with_pruned(systems: Sequence[System], pruning: Pruning) -> list[System]:
-    """The systems, and those that can leave something out once more, with each way and with both."""
-    ways = dict.fromkeys(
-        way
-        for way in (replace(pruning, shortlist=""), replace(pruning, drop_behind=0.0), pruning)
-        if not way.exact
-    )
-    return [
-        each
-        for system in systems
-        for each in (system, *(replace(system, pruning=way) for way in ways if _prunes(system, way)))
-    ]
-
-
-def _prunes(system: System, way: Pruning) -> bool:
-    if system.kind == "autoregressive":
-        return not way.drop_behind
-    return system.runtime == "incremental" and system.length_beam > 1
+def with_shortlist(systems: Sequence[System], shortlist: str) -> list[System]:
+    """The systems, and those that can use a shortlist once more, with it."""
+    found = []
+    for system in systems:
+        found.append(system)
+        able = system.runtime == "ctranslate2" or (system.runtime == "incremental" and system.length_beam > 1)
+        if shortlist and able:
+            found.append(replace(system, shortlist=shortlist))
+    return found
 
 
 def choose(systems: Sequence[System], only: Sequence[str]) -> list[System]:

@@ -25,7 +25,6 @@ from disco_mt.core.errors import UserError
 from disco_mt.core.files import refuse_existing
 from disco_mt.core.progress import stage
 from disco_mt.core.settings import at_least
-from disco_mt.engine.pruning import EXACT, Pruning
 from disco_mt.evaluation.quality import measure as score
 from disco_mt.reporting.plots import require_matplotlib
 from disco_mt.reporting.timing import spread
@@ -78,7 +77,8 @@ class BenchCommand:
     """Sentences that are translated in batches."""
     only: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """Systems whose label has these words; may be given several times. Default: all."""
-    pruning: Pruning = EXACT
+    shortlist: str = ""
+    """With --models or --recipe: a file of `disco shortlist`; what can use it is timed with it, too."""
     scaling: bool = False
     """Instead: time of a pass by length up to 100 tokens, and by K, with fitted exponents."""
     record: Path | None = None
@@ -118,24 +118,12 @@ class BenchCommand:
             option = f"--{each.name.replace('_', '-')}"
             if each.name == "only":
                 words += [word for only in value for word in (option, only)]
-            elif isinstance(value, Pruning):
-                words += _pruning_options(value)
             elif isinstance(value, bool):
                 words.append(option)
             else:
                 values = value if isinstance(value, tuple) else (value,)
                 words += [option, *(_plain(one) for one in values)]
         return shlex.join(words)
-
-
-def _pruning_options(pruning: Pruning) -> list[str]:
-    """What is other than by default, as it is typed."""
-    found = []
-    for each in fields(pruning):
-        value = getattr(pruning, each.name)
-        if value != each.default:
-            found += [f"--{each.name.replace('_', '-')}", _plain(value)]
-    return found
 
 
 def _plain(value: object) -> str:
@@ -174,7 +162,7 @@ def _scaling(command: BenchCommand, typed: str) -> Report:
 
 def _compared(command: BenchCommand, typed: str) -> Report:
     """Systems side by side."""
-    inputs = _inputs(command).pruned(command.pruning)
+    inputs = _inputs(command).shortlisted(command.shortlist)
     systems = choose(inputs.systems, command.only)
     plan = inputs.plan(_plan(command), command.sentences, command.batch_sentences)
     with stage("measuring", plan.rounds() * len(systems), command.quiet) as advance:
@@ -191,7 +179,7 @@ def _record(command: BenchCommand, path: Path) -> int:
     refuse_existing(path)
     translator = Translator.from_pretrained(command.models[0])
     lines = spread(list(read_lines(command.source)), command.sentences)
-    found, work = record_structures(translator, lines, command.pruning)
+    found, work = record_structures(translator, lines)
     with writing(path):
         write_structures(found, Path(command.models[0]).name, path)
     share = 100 * work.rows / max(1, work.plain_rows)

@@ -10,7 +10,7 @@ from typing import Protocol
 from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.decoding.results import OnPass, Translation
 from disco_mt.pins.parse import Pin
-from disco_mt.serve.invariant import batch_invariant
+from disco_mt.serve.invariant import BatchInvariant
 from disco_mt.translator import Translator
 
 
@@ -63,7 +63,7 @@ class LocalDecoder:
     def translate(self, batch: Batch, on_pass: OnPass[str] | None = None) -> list[Translation]:
         """See Decoder."""
         pinned = [sentence.pins for sentence in batch.sentences]
-        with batch_invariant() if self.translator.device == "cpu" else nullcontext():
+        with BatchInvariant() if self.translator.device == "cpu" else nullcontext():
             return self.translator.translate(
                 [sentence.text for sentence in batch.sentences],
                 batch.options,

@@ -7,14 +7,14 @@ from disco_mt.bench.sentences import Outcome, Sentence
 from disco_mt.bench.structures import fixed_structures
 from disco_mt.bench.system import Precision, System, Weights
 from disco_mt.bench.worker import Memory
-from disco_mt.nn.config import Kind, ModelConfig, Stack
+from disco_mt.nn.config import ModelConfig, Stack
 from disco_mt.reporting.load import Load
 
 CALM = Load(0.0, 0.01, 0.02, 2)
 
 
 def system(
-    kind: Kind, precision: Precision = "fp32", beam: int = 5, layers: tuple[int, int] = (6, 6)
+    kind: str, precision: Precision = "fp32", beam: int = 5, layers: tuple[int, int] = (6, 6)
 ) -> System:
     encoder, decoder = (Stack(layers=number) for number in layers)
     names = {"autoregressive": "AT", "disco": "DisCo", "cmlm": "CMLM"}
