@@ -5,9 +5,9 @@ the first import asks for passive waiting, which OpenMP reads when torch is load
 stays as it is; if you import torch before disco_mt, set it yourself.
 """
 
+import importlib
 import os
 import sys
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from disco_mt.version import __version__
@@ -19,22 +19,21 @@ if TYPE_CHECKING:
     from disco_mt.pins.parse import Pin as Pin
     from disco_mt.translator import Translator as Translator
 
-__all__ = ["DecodeRequest", "DecodingOptions", "EngineOptions", "Pin", "Translator", "__version__"]
-
-_MODULES = {
-    "DecodeRequest": "disco_mt.decoding.options",
-    "DecodingOptions": "disco_mt.decoding.options",
-    "EngineOptions": "disco_mt.engine.select",
-    "Pin": "disco_mt.pins.parse",
-    "Translator": "disco_mt.translator",
+_PUBLIC = {
+    "DecodeRequest": "decoding.options",
+    "DecodingOptions": "decoding.options",
+    "EngineOptions": "engine.select",
+    "Pin": "pins.parse",
+    "Translator": "translator",
 }
+__all__ = ["DecodeRequest", "DecodingOptions", "EngineOptions", "Pin", "Translator", "__version__"]
 
 if "torch" not in sys.modules:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def __getattr__(name: str) -> object:
-    """Import the translator (and torch) only when it is asked for."""
-    if name in _MODULES:
-        return getattr(import_module(_MODULES[name]), name)
-    raise AttributeError(name)
+    """Import the public names (and torch) only when they are asked for."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'disco_mt' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"disco_mt.{_PUBLIC[name]}"), name)

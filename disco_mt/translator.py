@@ -173,7 +173,7 @@ class Translator:
         kind = self.model.config.kind
         decoder_for(kind, options.strategy, options.effort)  # refuse before any work
         options = replace(options, strategy=strategy_for(kind, options.strategy))
-        filled = self.defaults.fill(options)
+        filled = self.defaults.fill(options, self.reranker is not None)
         reranker = self.reranker_for(filled)
         itself = reranker is not None and reranker.model is self.model
         return filled if itself else replace(filled, length_weight=options.length_weight)

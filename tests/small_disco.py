@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.decoding.results import Hypothesis
 from disco_mt.engine.incremental import IncrementalEngine
 from disco_mt.engine.runtime import Runtime
@@ -17,6 +18,8 @@ def model_of(seed: int, changes: dict[str, object]) -> DisCo:
 
 
 def decoded(runtime: Runtime, sources: list[list[int]], batch_tokens: int) -> list[Hypothesis[int]]:
-    found = IncrementalEngine(runtime).decode(sources, "easy-first", 6, 3, batch_tokens)
-    places = {each.place: each.hypothesis for each in found}
-    return [places[place] for place in range(len(sources))]
+    options = DecodingOptions(iterations=6, length_beam=3)
+    found = dict(
+        IncrementalEngine(runtime).decode(sources, options, DecodeRequest(batch_tokens=batch_tokens))
+    )
+    return [found[index] for index in range(len(sources))]

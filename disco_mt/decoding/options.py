@@ -113,6 +113,7 @@ class DecodingDefaults:
     rerank: Rerank = "none"
     """self: the model reranks its own candidates."""
     effort: Effort = ""
+    """For reranking; without a reranker it is "normal"."""
 
     def __post_init__(self) -> None:
         one_of("rerank", self.rerank, get_args(Rerank))
@@ -120,9 +121,9 @@ class DecodingDefaults:
             effort=self.effort, length_penalty=self.length_penalty, length_weight=self.length_weight
         )
 
-    def fill(self, options: DecodingOptions) -> DecodingOptions:
+    def fill(self, options: DecodingOptions, reranked: bool) -> DecodingOptions:
         """Options with the model's defaults where nothing was asked for."""
-        effort = options.effort or self.effort or "normal"
+        effort = options.effort or (self.effort if reranked else "") or "normal"
         penalty, weight = options.length_penalty, options.length_weight
         return replace(
             options,
@@ -143,9 +144,11 @@ def read_defaults(table: Any, where: str) -> DecodingDefaults:
     kept = {key: value for key, value in table.items() if key not in ("rescore_with", "settle", "read")}
     if "rescore_with" in table:
         kept["rerank"] = table["rescore_with"]
-    if table.get("settle") == "all" or table.get("read") == "both-ways":
-        kept["effort"] = "high"
     try:
+        one_of("settle", table.get("settle", ""), ("", "winner", "all"))
+        one_of("read", table.get("read", ""), ("", "left-to-right", "both-ways"))
+        if table.get("settle") == "all" or table.get("read") == "both-ways":
+            kept["effort"] = "high"
         return from_dict(DecodingDefaults, kept, where)
     except UserError as error:
         message = str(error)

@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disco_mt.core.special_tokens import NUM_SPECIAL, PAD
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.decoding.results import Hypothesis
 from disco_mt.engine.best_words import OutputTable, best_among, given_words
-from disco_mt.engine.incremental import ORDERS, Finished, IncrementalEngine, Queue, Work
+from disco_mt.engine.incremental import Finished, IncrementalEngine, Queue, Work
 from disco_mt.engine.ragged import Groups
 from disco_mt.engine.skipping import Driven, Recorded, Structure
 from disco_mt.engine.torch_runtime import TorchRuntime
 from disco_mt.nn.config import Stack
+from disco_mt.systems import SYSTEMS, decode
 from disco_mt.systems.build import build_model
-from disco_mt.systems.disco.easy_first import easy_first
 from disco_mt.systems.disco.model import DisCo
-from disco_mt.systems.disco.orders import by_rule
 from golden_model import FOLDERS, Golden
 from tiny import lively, padded, random_options, random_sources, tiny_config
 
@@ -45,25 +45,14 @@ def model_of(seed: int) -> DisCo:
     return model
 
 
-def plain(
-    model: DisCo,
-    sources: list[list[int]],
-    strategy: str,
-    iterations: int,
-    beam: int,
-    penalty: float = 1.0,
-    settle_all: bool = False,
-) -> list[Hypothesis[int]]:
+def plain(model: DisCo, sources: list[list[int]], options: DecodingOptions) -> list[Hypothesis[int]]:
     """The reference."""
-    ending = {"length_penalty": penalty, "settle_all": settle_all}
-    if strategy == "easy-first":
-        return easy_first(model, padded(sources), iterations, beam, **ending)
-    return by_rule(model, padded(sources), strategy, iterations, beam, **ending)
+    return decode(model, padded(sources), options)
 
 
 def in_order(finished: list[Finished]) -> list[Hypothesis[int]]:
-    places = {each.place: each.hypothesis for each in finished}
-    return [places[place] for place in range(len(finished))]
+    found = {each.index: each.hypothesis for each in finished}
+    return [found[index] for index in range(len(finished))]
 
 
 def same(ours: Hypothesis[int], theirs: Hypothesis[int], within: float = 1e-10) -> None:
@@ -72,36 +61,37 @@ def same(ours: Hypothesis[int], theirs: Hypothesis[int], within: float = 1e-10) 
     assert ours.probabilities == pytest.approx(theirs.probabilities, abs=within)
 
 
-SIDE_BY_SIDE = ("easy-first+left-to-right+right-to-left", "left-to-right+all-but-itself")
+ORDERS = [name for name, decoder in SYSTEMS["disco"].decoders.items() if decoder.order is not None]
+HOW = (
+    [("easy-first", "normal")] * 3 + [("easy-first", "high")] * 2 + [(name, "normal") for name in ORDERS[1:]]
+)
+"""Strategies and efforts, the important ones more often."""
 
 
 @given(
     st.integers(0, 10**6),
-    st.sampled_from(["easy-first", "easy-first", "easy-first", *list(ORDERS)[1:], *SIDE_BY_SIDE]),
+    st.sampled_from(HOW),
     st.lists(st.integers(0, 9), min_size=1, max_size=6),
     st.integers(1, 9),
     st.integers(1, 6),
     st.sampled_from([1, 15, 30, 1000]),
     st.sampled_from([1.0, 1.0, 0.0, 2.4]),
-    st.booleans(),
 )
 @settings(max_examples=1000, deadline=None)
 def test_engine_equals_the_plain_algorithm(
     seed: int,
-    strategy: str,
+    how: tuple[str, str],
     lengths: list[int],
     iterations: int,
     beam: int,
     batch_tokens: int,
     penalty: float,
-    settle_all: bool,
 ) -> None:
     model, sources = model_of(seed % MODELS), random_sources(lengths, seed)
     engine = IncrementalEngine(TorchRuntime(model))
-    given = sources, strategy, iterations, beam
-    found = list(engine.decode(*given, batch_tokens, None, penalty, settle_all))
-    expected = plain(model, *given, penalty, settle_all)
-    for ours, theirs in zip(in_order(found), expected, strict=True):
+    options = DecodingOptions(*how, iterations, beam, length_penalty=penalty)
+    found = list(engine.finished(sources, options, DecodeRequest(batch_tokens=batch_tokens)))
+    for ours, theirs in zip(in_order(found), plain(model, sources, options), strict=True):
         same(ours, theirs)
     assert engine.work == sum((each.work for each in found), Work())
     assert engine.work.passes == sum(each.hypothesis.steps for each in found)
@@ -117,7 +107,8 @@ def golden(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def test_golden_vectors_in_float32_in_any_batch(golden: Golden) -> None:
     engine = IncrementalEngine(TorchRuntime(golden.model))
     for batch_tokens in (1, 300):
-        found = in_order(list(engine.decode(golden.sources, batch_tokens=batch_tokens)))
+        request = DecodeRequest(batch_tokens=batch_tokens)
+        found = in_order(list(engine.finished(golden.sources, request=request)))
         for ours, entry in zip(found, golden.entries, strict=True):
             wanted = entry["algorithm_1_T10"]
             assert golden.tokens(ours) == wanted["tokens"]
@@ -128,8 +119,8 @@ def test_golden_vectors_in_float32_in_any_batch(golden: Golden) -> None:
 def test_trained_model_in_float64_and_rows_saved(golden: Golden) -> None:
     model, sources = copy.deepcopy(golden.model).double(), golden.sources[:40]
     engine = IncrementalEngine(TorchRuntime(model))
-    found = in_order(list(engine.decode(sources, batch_tokens=200)))
-    for ours, theirs in zip(found, plain(model, sources, "easy-first", 10, 5), strict=True):
+    found = in_order(list(engine.finished(sources, request=DecodeRequest(batch_tokens=200))))
+    for ours, theirs in zip(found, plain(model, sources, DecodingOptions()), strict=True):
         same(ours, theirs)
     assert engine.work.rows < 0.75 * engine.work.plain_rows
 
@@ -138,11 +129,12 @@ def test_rows_are_skipped_by_the_rule_and_no_other() -> None:
     """Counted by hand from the trace of the plain algorithm."""
     for length in range(2, 11):
         (source,) = random_sources([length], seed=length)
-        (theirs,) = easy_first(model_of(7), padded([source]), 10, 3, trace=True)
-        schedule = Recorded()
-        engine = IncrementalEngine(TorchRuntime(model_of(7)))
-        list(engine.decode([source], "easy-first", 10, 3, schedule=schedule))
-        (structure,) = schedule.structures
+        options = DecodingOptions(length_beam=3)
+        (theirs,) = decode(model_of(7), padded([source]), options, DecodeRequest(trace=True))
+        recorded = Recorded()
+        engine = IncrementalEngine(TorchRuntime(model_of(7)), skipping=recorded)
+        list(engine.finished([source], options))
+        (structure,) = recorded.structures
         passes = theirs.trace.passes
         for t in range(1, len(passes)):
             for k, candidate in enumerate(passes[t]):
@@ -157,10 +149,9 @@ def test_rows_are_skipped_by_the_rule_and_no_other() -> None:
 
 def test_a_driven_run_does_the_work_of_the_structure_and_no_other() -> None:
     structure = Structure.fixed((10, 9, 11), (1.0, 0.9, 0.5, 0.2))
-    engine = IncrementalEngine(TorchRuntime(model_of(7)))
-    found = list(
-        engine.decode(random_sources([4, 7, 5]), length_beam=3, batch_tokens=50, schedule=Driven(structure))
-    )
+    engine = IncrementalEngine(TorchRuntime(model_of(7)), skipping=Driven(structure))
+    request = DecodeRequest(batch_tokens=50)
+    found = list(engine.finished(random_sources([4, 7, 5]), DecodingOptions(length_beam=3), request))
     rows = (10 + 9 + 11) + (9 + 8 + 10) + (5 + 4 + 6) + (2 + 2 + 2)
     for each in found:
         assert (each.hypothesis.steps, each.work.rows, each.work.plain_rows) == (4, rows, 4 * 30)
@@ -169,10 +160,12 @@ def test_a_driven_run_does_the_work_of_the_structure_and_no_other() -> None:
 
 def test_a_recorded_structure_can_be_driven() -> None:
     sources = random_sources([6, 9], seed=3)
-    engine, schedule = IncrementalEngine(TorchRuntime(model_of(7))), Recorded()
-    recorded = list(engine.decode(sources, schedule=schedule))
-    for each, structure in zip(recorded, schedule.structures, strict=True):
-        (again,) = engine.decode([sources[0]], schedule=Driven(structure))
+    recorder, one_by_one = Recorded(), DecodeRequest(batch_tokens=1)
+    engine = IncrementalEngine(TorchRuntime(model_of(7)), skipping=recorder)
+    recorded = list(engine.finished(sources, request=one_by_one))
+    for each, structure in zip(recorded, recorder.structures, strict=True):
+        driven = IncrementalEngine(TorchRuntime(model_of(7)), skipping=Driven(structure))
+        (again,) = driven.finished([sources[0]], request=one_by_one)
         assert again.work == each.work
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 import torch
 
 from disco_mt.core.errors import UserError
 from disco_mt.engine import select
+from disco_mt.engine.incremental import IncrementalEngine
 from disco_mt.engine.native import kernels
 from disco_mt.engine.native_runtime import NativeRuntime
 from disco_mt.engine.runtime import Runtime
-from disco_mt.engine.select import Incremental, check_int8
+from disco_mt.engine.select import EngineOptions, check_int8, make_engine
 from disco_mt.engine.torch_runtime import TorchRuntime
 from disco_mt.nn.config import ModelConfig, Stack
+from disco_mt.text.pair import TextPair
 from golden_model import FOLDERS, Golden
 from small_disco import decoded, model_of
 from tiny import random_sources
@@ -104,9 +107,11 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_int8_is_an_engine_like_the_other(make: Make, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if make is not NativeRuntime:
         monkeypatch.setattr(select.native, "kernels", lambda: None)
-    engine = Incremental(model_of(1, {}), "int8", threads)
-    assert (engine.name, engine.precision, engine.threads) == ("incremental", "int8", threads)
+    options = EngineOptions(precision="int8", threads=threads)
+    engine = make_engine(model_of(1, {}), cast(TextPair, None), options)
+    assert isinstance(engine, IncrementalEngine)
+    assert (engine.name, engine.precision) == ("incremental", "int8")
     assert torch.get_num_threads() == 1  # rows are shared out, torch has no threads of its own
     sources = random_sources([7, 3, 9], seed=2)
     alone = decoded(make(model_of(1, {})), sources, 1)
-    assert decoded(engine.engine.runtime, sources, 1) == alone
+    assert decoded(engine.runtime, sources, 1) == alone

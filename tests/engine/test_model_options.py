@@ -14,27 +14,24 @@ from torch import Tensor
 from disco_mt import context
 from disco_mt.core.errors import UserError
 from disco_mt.core.special_tokens import BOS, EOS, MASK, NUM_SPECIAL, SPECIAL_TOKENS
-from disco_mt.decoding.reranking import read_candidates, reading_ways
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.decoding.results import Hypothesis
 from disco_mt.engine import select
-from disco_mt.engine.incremental import ORDERS, IncrementalEngine
+from disco_mt.engine.incremental import IncrementalEngine
 from disco_mt.engine.native_runtime import NativeRuntime, not_in_kernels
-from disco_mt.engine.pruning import Pruning
 from disco_mt.engine.runtime import Rows, Runtime
 from disco_mt.engine.shortlist import Shortlist
 from disco_mt.engine.torch_runtime import TorchRuntime
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.config import ModelConfig, Stack
 from disco_mt.nn.directory import read_config, save_model
-from disco_mt.systems.build import load_weights
-from disco_mt.pins.pinned import Neighbours, Pinned, TokenPin
+from disco_mt.pins.pinned import Neighbours, TokenPin
+from disco_mt.pins.place import Pinned
+from disco_mt.systems import SYSTEMS, decode
 from disco_mt.systems.autoregressive.decoding import beam_search
 from disco_mt.systems.autoregressive.model import Autoregressive
-from disco_mt.systems.build import build_model
-from disco_mt.systems.disco.autoregressive import read_autoregressively
-from disco_mt.systems.disco.easy_first import easy_first
+from disco_mt.systems.build import build_model, load_weights, reranker_of
 from disco_mt.systems.disco.model import DisCo
-from disco_mt.systems.disco.orders import by_rule
 from disco_mt.text.pair import TextPair
 from disco_mt.translator import Translator
 from small_disco import decoded
@@ -59,6 +56,7 @@ DISCO_ONLY = ("start_token", "query_word")
 """Options that an autoregressive model cannot have."""
 every_option = pytest.mark.parametrize("name", OPTIONS)
 SOURCES = random_sources([5, 2, 9, 1], seed=8)
+ORDERS = [name for name, decoder in SYSTEMS["disco"].decoders.items() if decoder.order is not None]
 
 
 @cache
@@ -103,43 +101,49 @@ def test_a_model_directory_keeps_it(name: str, tmp_path: Path) -> None:
     save_model(tmp_path, model, {}, "# Options\n", {})
     again = load_weights(read_config(tmp_path))
     assert again.config == model.config
-    assert easy_first(again, padded(SOURCES), 5, 3) == easy_first(model, padded(SOURCES), 5, 3)
+    options = DecodingOptions(iterations=5, length_beam=3)
+    assert decode(again, padded(SOURCES), options) == decode(model, padded(SOURCES), options)
 
 
 # The incremental engine in torch
 
 
 @every_option
-@pytest.mark.parametrize("strategy", [*ORDERS, "easy-first+left-to-right+right-to-left"])
-def test_the_engine_equals_the_plain_algorithm_and_its_reader(name: str, strategy: str) -> None:
-    model = model_of(name)
-    expected = by_rule(model, padded(SOURCES), strategy, 8, 3)
-    readings = read_candidates(model, padded(SOURCES), [list(each.candidates) for each in expected], True)
+@pytest.mark.parametrize(
+    ("strategy", "effort"), [*((name, "normal") for name in ORDERS), ("easy-first", "high")]
+)
+def test_the_engine_equals_the_plain_algorithm_and_its_reranker(
+    name: str, strategy: str, effort: str
+) -> None:
+    model, options = model_of(name), DecodingOptions(strategy, effort, 8, 3)
+    reranker = reranker_of(model)
+    assert reranker is not None
+    expected = reranker.scored(padded(SOURCES), decode(model, padded(SOURCES), options), options)
     for batch_tokens in (1, 40):
         engine = IncrementalEngine(TorchRuntime(model))
-        reading = reading_ways(both_ways=True)
-        finished = engine.decode(SOURCES, strategy, 8, 3, batch_tokens, reading=reading)
-        for each in finished:
-            ours, theirs = each.hypothesis, expected[each.place]
+        request = DecodeRequest(score_candidates=True, batch_tokens=batch_tokens)
+        for index, ours in engine.decode(SOURCES, options, request):
+            theirs = expected[index]
             assert (ours.tokens, ours.steps, ours.candidates) == (
                 theirs.tokens,
                 theirs.steps,
                 theirs.candidates,
             )
             assert ours.score == pytest.approx(theirs.score, abs=1e-10)
-            for read, wanted in zip(ours.readings, readings[each.place], strict=True):
-                assert read.words == pytest.approx(wanted.words, abs=1e-10)
-                assert read.end == pytest.approx(wanted.end, abs=1e-10)
+            for score, wanted in zip(ours.candidate_scores, theirs.candidate_scores, strict=True):
+                assert score.words == pytest.approx(wanted.words, abs=1e-10)
+                assert score.end == pytest.approx(wanted.end, abs=1e-10)
 
 
 @every_option
 def test_a_shortlist_of_all_words_gives_the_same_first_pass(name: str, tmp_path: Path) -> None:
     every = Shortlist(torch.full((VOCABULARY, 1), -1), torch.arange(NUM_SPECIAL, VOCABULARY))
     every.save(tmp_path / "all.safetensors")
-    pruning = Pruning(shortlist=str(tmp_path / "all.safetensors"))
-    plain, listed = (IncrementalEngine(TorchRuntime(model_of(name)), each) for each in (None, pruning))
+    read = Shortlist.load(tmp_path / "all.safetensors")
+    plain, listed = (IncrementalEngine(TorchRuntime(model_of(name)), shortlist=each) for each in (None, read))
+    once = DecodingOptions(iterations=1)
     for source in SOURCES:
-        one, other = (next(engine.decode([source], iterations=1)).hypothesis for engine in (plain, listed))
+        one, other = (next(engine.finished([source], once)).hypothesis for engine in (plain, listed))
         assert one.candidates == other.candidates
 
 
@@ -281,7 +285,9 @@ def test_the_kernels_run_models_of_default_options() -> None:
 
 
 @every_option
-def test_onnx_runtime_steps_in_where_there_are_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_onnx_runtime_steps_in_where_there_are_kernels(
+    name: str, text: TextPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(select.native, "kernels", object)
     assert select.arithmetic("int8") == "kernels"
     assert select.arithmetic("int8", single(name).config) == "onnxruntime"
@@ -292,22 +298,22 @@ def test_onnx_runtime_steps_in_where_there_are_kernels(name: str, monkeypatch: p
     monkeypatch.undo()
     monkeypatch.setattr(select.native, "kernels", object)
     onnx_runtime(single(name), "int8")
-    engine = select.Incremental(single(name), "int8", threads=2)
-    assert decoded(engine.engine.runtime, SOURCES, 1) == decoded(
-        onnx_runtime(single(name), "int8", 2), SOURCES, 1
-    )
+    engine = select.make_engine(single(name), text, select.EngineOptions(precision="int8", threads=2))
+    assert isinstance(engine, IncrementalEngine)
+    assert decoded(engine.runtime, SOURCES, 1) == decoded(onnx_runtime(single(name), "int8", 2), SOURCES, 1)
 
 
-# Read from left to right
+# Word by word
 
 
 @every_option
-def test_reading_is_left_to_right_at_rest(name: str) -> None:
+def test_word_by_word_is_the_fixed_point_of_left_to_right(name: str) -> None:
     model, source = model_of(name), padded(SOURCES)
-    refined = by_rule(model, source, "left-to-right", 30, 1)
-    for read, rest in zip(read_autoregressively(model, source, 1), refined, strict=True):
-        assert (read.tokens, read.steps) == (rest.tokens, len(read.tokens))
-        assert read.probabilities == pytest.approx(rest.probabilities, abs=1e-10)
+    refined = decode(model, source, DecodingOptions("left-to-right", iterations=30, length_beam=1))
+    written = decode(model, source, DecodingOptions("autoregressive", length_beam=1))
+    for ours, rest in zip(written, refined, strict=True):
+        assert (ours.tokens, ours.steps) == (rest.tokens, len(ours.tokens))
+        assert ours.probabilities == pytest.approx(rest.probabilities, abs=1e-10)
 
 
 # Pins
@@ -338,8 +344,9 @@ def test_pinned_words_are_filled_in_around(name: str) -> None:
     for source in SOURCES:
         pin = TokenPin((draw.randrange(NUM_SPECIAL, VOCABULARY), 7), draw.randrange(2))
         for placed in (pin, TokenPin(pin.tokens)):
-            given = Pinned(((placed,),), anything)
-            (found,) = easy_first(model, padded([source]), 40, 1, trace=True, pinned=given)
+            request = DecodeRequest(Pinned(((placed,),), anything), trace=True)
+            options = DecodingOptions(iterations=40, length_beam=1)
+            (found,) = decode(model, padded([source]), options, request)
             assert sum(found.pinned) == 2
             where = TokenPin(pin.tokens, found.pinned.index(True))
             assert list(found.tokens) == filled_in(model, source, found, where)
@@ -356,7 +363,7 @@ def test_exported_to_ctranslate2(name: str, tmp_path: Path) -> None:
     theirs = {key: value for key, value in OPTIONS[name].items() if key not in (*DISCO_ONLY, "length")}
     if not theirs:  # then such a model cannot even be
         with pytest.raises(UserError, match=r"for disco models|for models that predict a length"):
-            tiny_config(kind="autoregressive", **OPTIONS[name])
+            build_model(tiny_config(kind="autoregressive", **OPTIONS[name]))
         return
     model: TranslationModel = lively(build_model(tiny_config(kind="autoregressive", **theirs), 4), 4, 0.3)
     model = model.float()

@@ -8,6 +8,8 @@ import sys
 import pytest
 
 from disco_mt.core.errors import UserError
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
+from disco_mt.engine.select import EngineOptions
 from disco_mt.translator import Translator
 from small_model import Small, make_small, sentences
 
@@ -20,16 +22,17 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
 @pytest.mark.parametrize(
     "strategy", ["", "left-to-right", "all-but-itself", "mask-predict", "autoregressive"]
 )
-@pytest.mark.parametrize("rescore_with", ["", "self"])
-def test_translations_are_those_of_the_reference(small: Small, strategy: str, rescore_with: str) -> None:
+@pytest.mark.parametrize("rerank_with", ["", "self"])
+def test_translations_are_those_of_the_reference(small: Small, strategy: str, rerank_with: str) -> None:
     # Two probabilities of the ninth sentence are 2e-7 apart: in float32 their order is a matter of chance.
     texts = [*sentences(8), *sentences(12)[9:], "", "The house sees the child. " * 12]
-    fast = Translator.from_pretrained(small.disco, rescore_with=rescore_with)
-    plain = Translator.from_pretrained(small.disco, rescore_with=rescore_with, engine="reference")
-    assert (fast.engine is not None, plain.engine) == (True, None)
+    fast = Translator.from_pretrained(small.disco, rerank_with=rerank_with)
+    plain = Translator.from_pretrained(small.disco, EngineOptions(engine="reference"), rerank_with)
+    assert (fast.engine.name, plain.engine.name) == ("incremental", "reference")
     counted: list[int] = []
-    ours = fast.translate(texts, strategy, split=True, batch_tokens=60, progress=counted.append)
-    theirs = plain.translate(texts, strategy, split=True, batch_tokens=60)
+    options, request = DecodingOptions(strategy), DecodeRequest(progress=counted.append, batch_tokens=60)
+    ours = fast.translate(texts, options, request, split=True)
+    theirs = plain.translate(texts, options, DecodeRequest(batch_tokens=60), split=True)
     assert [each.text for each in ours] == [each.text for each in theirs]
     assert [each.steps for each in ours] == [each.steps for each in theirs]
     assert [each.score for each in ours] == pytest.approx([each.score for each in theirs], abs=1e-4)
@@ -40,7 +43,7 @@ def test_a_trace_is_made_by_the_plain_algorithm_and_says_the_same(small: Small) 
     translator = Translator.from_pretrained(small.disco)
     texts = sentences(3)
     assert translator.engine.work.sentences == 0
-    traced = translator.translate(texts, trace=True)
+    traced = translator.translate(texts, request=DecodeRequest(trace=True))
     assert translator.engine.work.sentences == 0
     assert [each.text for each in translator.translate(texts)] == [each.text for each in traced]
     assert translator.engine.work.sentences == 3
@@ -50,12 +53,14 @@ def test_ctranslate2_has_the_same_weights(small: Small) -> None:
     pytest.importorskip("ctranslate2", reason="the extra 'bench' is not installed")
     texts = sentences(10)
     for strategy in ("greedy", "beam"):
-        plain = Translator.from_pretrained(small.autoregressive).translate(texts, strategy)
-        fast = Translator.from_pretrained(small.autoregressive, engine="ctranslate2").translate(
-            texts, strategy
-        )
+        options = DecodingOptions(strategy)
+        plain = Translator.from_pretrained(small.autoregressive).translate(texts, options)
+        engine = EngineOptions(engine="ctranslate2")
+        fast = Translator.from_pretrained(small.autoregressive, engine).translate(texts, options)
         assert [each.score for each in fast] == pytest.approx([each.score for each in plain], abs=1e-3)
-    rough = Translator.from_pretrained(small.autoregressive, engine="ctranslate2", precision="int8")
+    rough = Translator.from_pretrained(
+        small.autoregressive, EngineOptions(engine="ctranslate2", precision="int8")
+    )
     assert len(rough.translate(texts)) == 10
 
 
@@ -80,7 +85,7 @@ def test_what_there_is_not_is_refused_with_what_there_is(
     small: Small, kind: str, engine: str, precision: str, message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        Translator.from_pretrained(getattr(small, kind), engine=engine, precision=precision)
+        Translator.from_pretrained(getattr(small, kind), EngineOptions(engine=engine, precision=precision))
 
 
 def test_a_refusal_at_the_command_line(small: Small) -> None:
@@ -92,10 +97,11 @@ def test_a_refusal_at_the_command_line(small: Small) -> None:
 
 def test_int8_from_python_and_what_it_does_not_have(small: Small) -> None:
     pytest.importorskip("onnxruntime", reason="the extra 'onnx' is not installed")
-    translator = Translator.from_pretrained(small.disco, precision="int8")
+    translator = Translator.from_pretrained(small.disco, EngineOptions(precision="int8"))
     texts = sentences(6)
     assert len(translator.translate(texts)) == 6
     assert translator.engine.work.sentences == 6
     with pytest.raises(UserError, match="strategy 'mask-predict' has no precision int8; it has: fp32"):
-        translator.translate(texts, "mask-predict")
-    assert translator.translate(texts[:1], trace=True)[0].trace is not None  # by the plain algorithm, in fp32
+        translator.translate(texts, DecodingOptions("mask-predict"))
+    traced = translator.translate(texts[0], request=DecodeRequest(trace=True))
+    assert traced.trace is not None  # by the plain algorithm, in fp32

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.engine.incremental import IncrementalEngine
 from disco_mt.engine.split import SplitRuntime
 from disco_mt.engine.torch_runtime import TorchRuntime
@@ -36,10 +37,11 @@ def test_threads_change_nothing(
 ) -> None:
     inner, sources = RUNTIMES[seed % len(RUNTIMES)], random_sources(lengths, seed)
     split = SplitRuntime(inner, threads)
+    options = DecodingOptions(iterations=8, length_beam=beam)
     found, wanted = (
         sorted(
-            IncrementalEngine(runtime).decode(sources, "easy-first", 8, beam, batch_tokens),
-            key=lambda each: each.place,
+            IncrementalEngine(runtime).finished(sources, options, DecodeRequest(batch_tokens=batch_tokens)),
+            key=lambda each: each.index,
         )
         for runtime in (split, inner)
     )
@@ -59,4 +61,4 @@ def test_an_error_in_a_thread_is_told() -> None:
     broken = Broken.__new__(Broken)
     broken.__dict__ = runtime.__dict__
     with pytest.raises(MemoryError, match="no room"):
-        list(IncrementalEngine(SplitRuntime(broken, 2)).decode(random_sources([8]), iterations=5))
+        list(IncrementalEngine(SplitRuntime(broken, 2)).finished(random_sources([8])))
