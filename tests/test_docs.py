@@ -36,7 +36,7 @@ RUN = [each for each in PAGES if each not in (*SERVING, CONVERSION, PAGE)]
 SHORT = ("--training.max-steps", "3", "--training.dev-every", "3", "--training.max-epochs", "0")
 SHORT += ("--training.cooldown-steps", "0")
 QUICK = (["list"], ["show"])  # of a suite
-LONG = ("experiment", "serve", "suite")  # minutes, hours, or until they are stopped: only looked at
+LONG = ("demo", "experiment", "serve", "suite")  # minutes, hours, or until they are stopped: only looked at
 
 
 def name(path: Path) -> str:
