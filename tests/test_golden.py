@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 from disco_mt.cli.translate import as_dict
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
+from disco_mt.engine.select import EngineOptions
 from disco_mt.translator import Translator
 
 MINI = Path(__file__).parent / "golden-mini"
@@ -106,11 +108,12 @@ def has_tie(candidates: list[dict[str, Any]]) -> bool:
 
 def without_rounding(model: Path, source: list[str]) -> dict[str, Any]:
     """The same sentence in float64, where such a tie is none."""
-    translator = Translator.from_pretrained(model, engine="reference")
+    translator = Translator.from_pretrained(model, EngineOptions(engine="reference"))
     translator.model.double()
-    options = {"strategy": "easy-first", "iterations": 10, "length_beam": 5, "trace": True}
-    found = translator.translate([" ".join(source)], **options)[0]
-    return dict(json.loads(json.dumps(as_dict(" ".join(source), found))))
+    options = DecodingOptions("easy-first", iterations=10, length_beam=5)
+    text = " ".join(source)
+    found = translator.translate(text, options, DecodeRequest(trace=True))
+    return dict(json.loads(json.dumps(as_dict(text, found))))
 
 
 def compare_passes(found: list[Any], wanted: list[dict[str, Any]]) -> None:

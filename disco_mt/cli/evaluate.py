@@ -25,7 +25,7 @@ from disco_mt.evaluation.quality import (
     to_json,
     to_lines,
 )
-from disco_mt.evaluation.tune import Weight, best, tune, with_weight
+from disco_mt.evaluation.tune import Weight, choose, tune, with_weight
 from disco_mt.translator import DEFAULT_MODEL, Translator
 
 
@@ -61,7 +61,7 @@ def evaluate(
         compare_with: Translations of another system, as --hypotheses wrote them: how far this one is ahead in
             BLEU, with 95 % of 1,000 resampled test sets (paired bootstrap).
         tune_length_penalty: Score every length penalty from 0.0, 0.2 ... 2.0 first (of length candidates from
-            1.0 to 3.0; give dev files), then the best of them.
+            1.0 to 3.0; give dev files), then use the one nearest to 1 within one standard error of the best.
         tune_length_weight: The same for the length weight of reranking or of strategy autoregressive.
         paper_bleu: Also the paper's tokenised BLEU, with compound splitting for German; not comparable with
             sacreBLEU.
@@ -126,15 +126,17 @@ def _tuned(
     penalty: bool,
     weight: bool,
 ) -> DecodingOptions:
-    """The options with the best value of what is to be tuned; every value is reported on standard error."""
+    """The options with the chosen value of what is to be tuned; every value is reported on standard error."""
     wanted: dict[Weight, bool] = {"length_penalty": penalty, "length_weight": weight}
     for name in (name for name, tuned in wanted.items() if tuned):
-        scores = []
-        for value, bleu in tune(translator, lines, references, decoding, name):
-            scores.append((value, bleu))
-            print(f"{name} {value:.1f}  {bleu:.2f} BLEU", file=sys.stderr)
-        decoding = with_weight(decoding, name, best(scores))
-        print(f"best: {name} {best(scores):.1f}", file=sys.stderr)
+        tried = []
+        for each in tune(translator, lines, references, decoding, name):
+            tried.append(each)
+            print(f"{name} {each.value:.1f}  {each.bleu:.2f} BLEU, +/- {each.error:.2f}", file=sys.stderr)
+        value = choose(tried)
+        decoding = with_weight(decoding, name, value)
+        why = "the nearest to 1 within one standard error of the best"
+        print(f"chosen: {name} {value:.1f}, {why}", file=sys.stderr)
     return decoding
 
 

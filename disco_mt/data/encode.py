@@ -29,8 +29,8 @@ SHORT = 10  # tokens: up to here a ratio of lengths says nothing ("Thanks." / "I
 class Limits:
     """Which training pairs are kept; lengths are in tokens, without EOS."""
 
-    max_length: int
-    max_ratio: float  # of the longer side to the shorter one
+    max_length: int = 250
+    max_ratio: float = 3.0  # of the longer side to the shorter one
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,15 @@ def _reasons(source: list[list[int]], target: list[list[int]], limits: Limits | 
     """For each pair 0 (kept), or 1 + the index of the first of DROP_REASONS that applies."""
     if limits is None:
         return np.zeros(len(source), dtype=np.int64)
-    lengths = np.array([list(map(len, source)), list(map(len, target))], dtype=np.int64)  # (2, pairs)
-    shorter, longer = lengths.min(axis=0), lengths.max(axis=0)
+    lengths = [np.fromiter(map(len, side), np.int64, len(side)) for side in (source, target)]
+    return reasons_to_drop(lengths[0], lengths[1], limits)
+
+
+def reasons_to_drop(
+    source: NDArray[np.integer[Any]], target: NDArray[np.integer[Any]], limits: Limits
+) -> NDArray[np.int64]:
+    """The same, from the lengths of both sides, (pairs,) each."""
+    shorter, longer = np.minimum(source, target), np.maximum(source, target)
     too_long = longer > limits.max_length
     lop_sided = (longer > SHORT) & (longer > limits.max_ratio * shorter)
     return np.select([shorter == 0, too_long, lop_sided], [1, 2, 3], default=0)

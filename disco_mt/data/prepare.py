@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -54,9 +54,14 @@ class PrepareOptions:
     vocabulary_size: int = 32_000  # of each vocabulary, special tokens included; a small corpus may give less
     processing: PrepareProcessing = "raw"  # moses: the paper's way, with jieba for Chinese
     tokenizers: Path | None = None  # a dataset or model directory whose tokenizers are used; none are learnt
-    max_length: int = 250  # tokens; longer training pairs are dropped
-    max_ratio: float = 3.0  # training pairs whose sides differ more in length are dropped
+    max_length: int = Limits.max_length  # tokens; longer training pairs are dropped
+    max_ratio: float = Limits.max_ratio  # training pairs whose sides differ more in length are dropped
     jobs: int = 0  # processes side by side; 0: one a core, if the corpus is large enough
+
+    @property
+    def limits(self) -> Limits:
+        """Which training pairs are kept."""
+        return Limits(self.max_length, self.max_ratio)
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,7 @@ def prepare(options: PrepareOptions, quiet: bool = False) -> PrepareReport:
                 corpus.name: _write(directory, corpus, text, options, jobs, quiet) for corpus in corpora
             }
             _refuse_empty(splits["train"])
-            _describe(directory, text, splits)
+            _describe(directory, text, splits, options.limits)
     except OSError as error:
         raise UserError(f"cannot write {options.out}: {error.strerror or error}") from error
     sizes = text.source.vocabulary_size, text.target.vocabulary_size
@@ -255,7 +260,7 @@ def _write(
     """Write a split. Only training pairs are filtered: scores must be those of the whole test set."""
     limits = None
     if corpus.name == "train":
-        limits = Limits(options.max_length, options.max_ratio)
+        limits = options.limits
     else:
         _copy(corpus.source, directory / f"{corpus.name}.source.txt")
         _copy(corpus.target, directory / f"{corpus.name}.target.txt")
@@ -278,12 +283,13 @@ def _refuse_empty(train: SplitReport) -> None:
         raise UserError(f"no training pairs are left (dropped: {reasons}); check the files and the limits")
 
 
-def _describe(directory: Path, text: TextPair, splits: dict[str, SplitReport]) -> None:
+def _describe(directory: Path, text: TextPair, splits: dict[str, SplitReport], limits: Limits) -> None:
     """Write dataset.json, last: it has the hash of every other file."""
     files = {path.name: sha256(path) for path in sorted(directory.iterdir())}
     description = {
         "format_version": FORMAT_VERSION,
         "text": text.save(directory),
+        "limits": asdict(limits),
         "splits": {name: _describe_split(report, text) for name, report in splits.items()},
         "files": files,
     }

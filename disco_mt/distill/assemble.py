@@ -13,6 +13,7 @@ import numpy as np
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import atomic_file, sha256, write_text
 from disco_mt.data.dataset import Dataset, Side, id_type
+from disco_mt.data.encode import DROP_REASONS, Limits, reasons_to_drop
 from disco_mt.distill.plan import EMPTY, TOO_LONG, Indices, Plan
 from disco_mt.text.tokenizer import Tokenizer
 
@@ -28,14 +29,13 @@ def assemble(
     translations: Side,
 ) -> None:
     """Fill `directory`, dataset.json last. description: the dataset.json of `dataset`; source: of `plan`."""
-    outcome = _outcome(plan, translations)
-    kept = np.flatnonzero(outcome >= 0)
-    dropped = {"empty": int((outcome == EMPTY).sum()), "too long": int((outcome == TOO_LONG).sum())}
+    reasons = _reasons(plan, source, translations, Limits(**description.get("limits", {})))
+    kept = np.flatnonzero(reasons == 0)
+    counts = np.bincount(reasons, minlength=1 + len(DROP_REASONS))[1:].tolist()
+    dropped = dict(zip(DROP_REASONS, counts, strict=True))
     if not len(kept):
-        raise UserError(
-            f"no training pairs are left of {len(outcome):,}: {dropped['empty']:,} translations are empty, "
-            f"{dropped['too long']:,} sources longer than the teacher reads; is it trained?"
-        )
+        listed = ", ".join(f"{number:,} {reason}" for reason, number in dropped.items())
+        raise UserError(f"no training pairs are left of {len(reasons):,}: {listed}; is the teacher trained?")
     text = dataset.text
     train = {
         "pairs": len(kept),
@@ -50,13 +50,13 @@ def assemble(
     write_text(directory / "dataset.json", json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
-def _outcome(plan: Plan, translations: Side) -> Indices:
-    """(pairs,) 0 or more where there is a translation, else EMPTY (on either side) or TOO_LONG."""
-    outcome = plan.place.copy()
-    empty = outcome >= 0
-    empty[empty] = translations.lengths[outcome[empty]] == 0
-    outcome[empty] = EMPTY
-    return outcome
+def _reasons(plan: Plan, source: Side, translations: Side, limits: Limits) -> Indices:
+    """For each pair 0 (kept), or 1 + the index of the first of DROP_REASONS, as for a raw corpus."""
+    reasons = np.select([plan.place == EMPTY, plan.place == TOO_LONG], [1, 2], default=0)
+    there = np.flatnonzero(plan.place >= 0)
+    lengths = source.lengths[there], translations.lengths[plan.place[there]]
+    reasons[there] = reasons_to_drop(*lengths, limits)
+    return reasons
 
 
 def _write_side(stem: Path, side: Side, which: Indices, tokenizer: Tokenizer) -> dict[str, Any]:

@@ -193,6 +193,19 @@ def paired_bootstrap(
     )
 
 
+def bleu_standard_error(
+    hypotheses: Sequence[str], references: References, target_language: str, samples: int = 200
+) -> float:
+    """The standard deviation of BLEU over resampled test sets (bootstrap)."""
+    statistics = sentence_statistics(hypotheses, references, target_language)
+    generator = np.random.default_rng(1)
+    scores = [
+        corpus_bleu(statistics[generator.integers(len(statistics), size=len(statistics))].sum(0))
+        for _ in range(samples)
+    ]
+    return float(np.std(scores))
+
+
 def sentence_statistics(
     hypotheses: Sequence[str], references: References, target_language: str
 ) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -25,7 +25,7 @@ from disco_mt.data.dataset import Dataset, Split
 from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.engine.select import EngineOptions
 from disco_mt.evaluation.quality import Quality, measure
-from disco_mt.evaluation.tune import Weight, best, tune, with_weight
+from disco_mt.evaluation.tune import Tried, Weight, choose, tune, with_weight
 from disco_mt.experiments.systems import BEAM, Role, system_for
 from disco_mt.reporting.timing import Timing, spread, take_turns
 from disco_mt.reporting.verdicts import Judge
@@ -174,7 +174,7 @@ class Lab:
         return measure(found.texts, self.references(found.split), self.language, paper_bleu)
 
     def tuned(self, decoding: Decoding, weight: Weight) -> Decoding:
-        """The same decoding with the value of a weight that is best on dev (evaluation.tune).
+        """The same decoding with the value of a weight that dev chooses (evaluation.tune).
 
         Eleven values are tried; the fastest engine need not decode again for each.
         """
@@ -184,12 +184,12 @@ class Lab:
             translator, found = self.translator(decoding, engine=""), []
             lines, references = self.sources("valid"), self.references("valid")
             with stage(f"{decoding.system}: tuning {weight}", 11, self.quiet) as advance:
-                for value, bleu in tune(translator, lines, references, decoding.options, weight):
-                    found.append((value, bleu))
+                for each in tune(translator, lines, references, decoding.options, weight):
+                    found.append(each)
                     advance(1)
             write_text(path, json.dumps({**description, "scores": found}, indent=1) + "\n")
-        scores = [(value, bleu) for value, bleu in json.loads(path.read_text(encoding="utf-8"))["scores"]]
-        value = best(scores)
+        tried = [Tried(*each) for each in json.loads(path.read_text(encoding="utf-8"))["scores"]]
+        value = choose(tried)
         self.choices[f"{decoding.slug(without=weight)}: {weight}"] = f"{value:g}"
         return replace(decoding, options=with_weight(decoding.options, weight, value))
 

@@ -9,6 +9,8 @@ from typing import Literal, get_args, get_type_hints
 from disco_mt.core.errors import UserError
 from disco_mt.core.settings import at_least, one_of
 
+LENGTHS = ("max_source", "max_target", "length_classes")  # in tokens; a recipe may leave them to the data
+
 
 @dataclass(frozen=True)
 class Stack:
@@ -93,12 +95,13 @@ class ModelConfig:
     """Projections of queries, keys and values: N(0, 0.02) as the paper says, or Xavier-uniform over the
     packed matrix, as the authors' code has it; it starts faster in narrow models."""
     max_source: int = 1024
-    """Longest source in tokens, EOS included."""
+    """Longest source in tokens, EOS included; 0 (in a recipe): that of the data."""
     max_target: int = 1024
-    """Longest target in tokens, EOS included."""
+    """Longest target in tokens, EOS included; 0 (in a recipe): that of the data."""
     length: Length = field(default_factory=Length)
     length_classes: int = 1024
-    """The length predictor chooses among 2 .. length_classes - 1 tokens, EOS included."""
+    """The length predictor chooses among 2 .. length_classes - 1 tokens, EOS included; 0 (in a recipe): as
+    many as the data need."""
     source_vocabulary: int = 32000
     target_vocabulary: int = 32000
 
@@ -111,8 +114,9 @@ class ModelConfig:
                 raise UserError(f"model.{name} must be at least 0 and below 1, got {getattr(self, name)}")
         for name in ("width", "source_vocabulary", "target_vocabulary"):
             at_least(f"model.{name}", getattr(self, name), 1)
-        for name in ("max_source", "max_target", "length_classes"):
-            at_least(f"model.{name}", getattr(self, name), 3)
+        for name in LENGTHS:
+            if getattr(self, name) != 0:
+                at_least(f"model.{name}", getattr(self, name), 3)
         if not 0 < self.norm_epsilon < 1:
             raise UserError(f"model.norm_epsilon must be above 0 and below 1, got {self.norm_epsilon}")
         for side in (self.encoder, self.decoder):

@@ -20,7 +20,7 @@ def check_number(pinned: Sequence[Sequence[Pin]], texts: int) -> None:
     """Refuse pins that are not one list per text."""
     if len(pinned) != texts or any(isinstance(pins, Pin | str) for pins in pinned):
         raise UserError(
-            f"pinned must be a list of pins for each of the {texts} texts (empty where nothing is pinned), "
+            f"pins must be a list of pins for each of the {texts} texts (empty where nothing is pinned), "
             f"got {len(pinned)} entries"
         )
 

@@ -21,7 +21,7 @@ from disco_mt.data.dataset import Dataset, Split
 from disco_mt.decoding.options import DecodingDefaults, DecodingOptions
 from disco_mt.engine.select import EngineOptions, make_engine
 from disco_mt.evaluation.quality import Quality, measure, paired_bootstrap, to_json
-from disco_mt.evaluation.tune import TRIES, Weight, best, tune, with_weight
+from disco_mt.evaluation.tune import TRIES, Tried, Weight, choose, tune, with_weight
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.directory import CARD, WEIGHTS, Directory, read_config, save_model
 from disco_mt.suites.stages import non_defaults
@@ -201,15 +201,20 @@ def _tuned(
     quiet: bool,
     options: DecodingOptions | None = None,
 ) -> Way:
-    """The weight that is best on dev."""
+    """The weight that dev chooses."""
     valid, options = _split(workspace, "valid"), options or workspace.suite.system(system).evaluate
     strategy = strategy_for(translator.model.config.kind, options.strategy)  # the card names it
-    options, tried = replace(options, strategy=strategy), list[tuple[float, float]]()
+    options, tried = replace(options, strategy=strategy), list[Tried]()
     with stage(f"{system}: choosing the {weight.replace('_', ' ')}", TRIES, quiet) as advance:
         for each in tune(translator, valid.source_text(), valid.references(), options, weight):
             tried.append(each)
             advance(1)
-    return Way(translator, with_weight(options, weight, best(tried)), max(bleu for _, bleu in tried))
+    value = choose(tried)
+    return Way(
+        translator,
+        with_weight(options, weight, value),
+        next(each.bleu for each in tried if each.value == value),
+    )
 
 
 def _split(workspace: Workspace, name: str) -> Split:

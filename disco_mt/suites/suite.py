@@ -38,7 +38,7 @@ from disco_mt.distill.teacher import EngineName
 from disco_mt.systems import decoder_for
 from disco_mt.systems.autoregressive.decoding import check_beam
 from disco_mt.text.pair import Vocabulary
-from disco_mt.training.recipe import Recipe, refuse_sizes_of_the_data
+from disco_mt.training.recipe import Recipe, with_sizes_from_data
 
 SUITES = Path(__file__).parent
 DataKind = Literal["raw", "distilled", "extended"]  # extended: distilled, with more sources
@@ -394,8 +394,7 @@ def _system(name: str, table: dict[str, Any]) -> System:
     data = table.get("data", "raw")
     if not isinstance(data, str):
         raise UserError(f"{where}: data must be a name such as raw or distilled, got {data!r}")
-    recipe = {key: table[key] for key in _RECIPE}
-    refuse_sizes_of_the_data(recipe, where)
+    recipe = with_sizes_from_data({key: table[key] for key in _RECIPE}, where)
     _refuse_no_list(table["choose"], "dropout", f"{where}: choose.", float, int)
     try:
         return System(

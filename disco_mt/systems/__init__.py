@@ -82,6 +82,8 @@ def decode(
     """Decode a batch with the plain algorithm of a strategy. source: (batch, src), each with EOS."""
     kind = model.config.kind
     decoder = decoder_for(kind, options.strategy, options.effort)
+    if request.pins is not None:
+        check_pinnable(kind, options.strategy)
     named = replace(options, strategy=strategy_for(kind, options.strategy))
     return decoder.run(model, source, named, request)
 

@@ -62,8 +62,7 @@ def score_means(run: Path, data: Path | None = None) -> Iterator[tuple[int, floa
 
     data: where the dataset is now, if it has moved since the training.
     """
-    if not is_run(run):
-        raise UserError(f"{run} is not a training run: {RUN} is missing in it; give the --out of disco train")
+    _best(run)  # refuses what is not a run, or has no checkpoints yet
     about = read_run(run)
     dataset = data or (Path(about["data"]) if "data" in about else None)
     if dataset is None or not dataset.is_dir():

@@ -2,7 +2,7 @@
 
     RUN/checkpoints/step-00001234/
       model.safetensors      the weights
-      optimizer.safetensors  the optimizer's numbers as KEY.PARAMETER: exp_avg, exp_avg_sq, step
+      optimizer.safetensors  the optimizer's state, KEY.PARAMETER: exp_avg, exp_avg_sq, step, momentum_buffer
       state.json             format version, where the run stands, what it was run with, SHA-256 of all this
 
 A checkpoint is written beside its place, brought to the disk (fsync) and then renamed, so that a crash, a
@@ -34,6 +34,8 @@ from disco_mt.training.state import State
 FORMAT_VERSION = 1
 KEEP = 2
 CHECKPOINTS, OPTIMIZER, STATE = "checkpoints", "optimizer.safetensors", "state.json"
+
+_RENAMED = {"momentum": "momentum_buffer"}  # Muon's, in checkpoints of version 0.1
 
 Tensors = dict[str, torch.Tensor]
 
@@ -104,6 +106,7 @@ def restore_optimizer(tensors: Tensors, model: TranslationModel, optimizer: torc
     parameters = dict(model.named_parameters())
     for full_name, tensor in tensors.items():
         key, name = full_name.split(".", 1)
+        key = _RENAMED.get(key, key)
         # A copy: the optimizer writes into it, and what was read from a file need not be aligned.
         optimizer.state[parameters[name]][key] = tensor.clone().to(parameters[name].device)
 

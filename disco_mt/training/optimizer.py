@@ -1,16 +1,38 @@
-"""Which optimizer a run has: the paper's AdamW, or Muon for the matrices of the layers."""
+"""Which optimizer a run has: the paper's AdamW, or Muon for the matrices of the layers.
+
+Muon (Jordan et al. 2024) is torch's. The momentum of a matrix has a few strong directions and many weak ones,
+which AdamW hardly learns; Muon makes all its singular values (nearly) 1 before the step. Steps are scaled to
+the size of AdamW's (Liu et al. 2025), so that both share one learning rate and one decay. It is not in the
+paper, whose models have hundreds of thousands of updates; those of a desk have some thousand.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import nn
 
 from disco_mt.core.errors import UserError
+from disco_mt.core.machine import avoid_broken_amx
 from disco_mt.nn.base import TranslationModel
-from disco_mt.training.muon import Muon
 from disco_mt.training.options import TrainingOptions
+
+
+class MuonAndAdamW(torch.optim.Optimizer):
+    """Muon for some parameters and AdamW for the others, as one optimizer with one state."""
+
+    def __init__(self, muon: torch.optim.Muon, adamw: torch.optim.AdamW) -> None:
+        super().__init__([*muon.param_groups, *adamw.param_groups], {})  # the groups themselves, no copies
+        self.parts = muon, adamw
+        for part in self.parts:
+            part.state = self.state
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """One update of all parameters."""
+        for part in self.parts:
+            part.step()  # type: ignore[no-untyped-call]
 
 
 def build_optimizer(model: TranslationModel, options: TrainingOptions) -> torch.optim.Optimizer:
@@ -26,8 +48,15 @@ def build_optimizer(model: TranslationModel, options: TrainingOptions) -> torch.
         raise UserError(
             "training.optimizer 'muon' is for the layers, but training.freeze has them all; use adamw"
         )
-    theirs = {id(each) for each in matrices}
-    return Muon(matrices, _adamw([each for each in trained if id(each) not in theirs], options))
+    avoid_broken_amx()  # Muon multiplies in bfloat16
+    by_muon = {id(each) for each in matrices}
+    others = [each for each in trained if id(each) not in by_muon]
+    return MuonAndAdamW(_muon(matrices, options), _adamw(others, options))
+
+
+def _muon(parameters: Iterable[nn.Parameter], options: TrainingOptions) -> torch.optim.Muon:
+    rate, decay = options.learning_rate, options.weight_decay
+    return torch.optim.Muon(parameters, lr=rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw")
 
 
 def _adamw(parameters: Iterable[nn.Parameter], options: TrainingOptions) -> torch.optim.AdamW:

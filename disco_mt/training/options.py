@@ -50,8 +50,8 @@ class TrainingOptions:
     """The last updates before max_steps, over which the rate also falls to 0 in a straight line; 0 = none, as
     in the paper."""
     optimizer: OptimizerName = "adamw"
-    """adamw, the paper's, or muon: orthogonal steps for the matrices of the layers (training/muon.py), from
-    which a run of a few thousand updates gains."""
+    """adamw, the paper's, or muon: orthogonal steps for the matrices of the layers (training/optimizer.py),
+    from which a run of a few thousand updates gains."""
     weight_decay: float = 0.01
     """Decoupled from the gradient, on all parameters."""
     adam_beta1: float = 0.9

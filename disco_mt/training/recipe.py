@@ -2,7 +2,7 @@
 
 Sections: [model] (nn/config.py), [objective] (systems/objective.py), [start] (start.py), [training]
 (training/options.py) and [decoding], the way dev BLEU is measured (decoding/options.py). What is left out
-has the paper's value.
+has the paper's value; lengths that are left out (max_source, max_target, length_classes) come from the data.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from disco_mt.core.settings import from_dict
 from disco_mt.core.toml import read_toml
 from disco_mt.data.dataset import Dataset
 from disco_mt.decoding.options import DecodingOptions
-from disco_mt.nn.config import ModelConfig
+from disco_mt.nn.config import LENGTHS, ModelConfig
 from disco_mt.nn.objective import ObjectiveOptions
 from disco_mt.systems import check_model, decoder_for
 from disco_mt.systems.objective import build_objective
 from disco_mt.training.length_prior import fit_length_prior
 from disco_mt.training.options import TrainingOptions
-from disco_mt.training.start import StartOptions
+from disco_mt.training.start import StartOptions, lengths_to_start_from
 
 FOLDER = Path(__file__).parent / "recipes"
-_FROM_DATA = ("source_vocabulary", "target_vocabulary")
+_VOCABULARIES = ("source_vocabulary", "target_vocabulary")
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Recipe:
         build_objective(self.model.kind, self.objective)
 
     def for_data(self, dataset: Dataset) -> Recipe:
-        """The same with the vocabulary sizes of a dataset, and with the prior of the lengths fitted to it."""
+        """The same with the sizes that come from a dataset, and the length prior fitted to it."""
         source, target = dataset.text.source.vocabulary_size, dataset.text.target.vocabulary_size
         tying = self.model.tying
         if tying == "all" and not dataset.text.joint:
@@ -54,13 +54,18 @@ class Recipe:
                 f"model.tying 'all' needs a joint vocabulary, but {dataset.path} has separate ones; "
                 "use model.tying 'decoder', or prepare with --vocabulary joint"
             )
-        for key, size in zip(_FROM_DATA, (source, target), strict=True):
+        for key, size in zip(_VOCABULARIES, (source, target), strict=True):
             asked = getattr(self.model, key)
             if asked not in (size, getattr(ModelConfig, key)):
                 raise UserError(
                     f"model.{key} is {asked}, but {dataset.path} has {size} entries; leave it out"
                 )
         model = replace(self.model, source_vocabulary=source, target_vocabulary=target)
+        lengths = longest_sentences(dataset)
+        if self.start.model:
+            lengths |= lengths_to_start_from(self.start, model)
+        left_out: dict[str, Any] = {key: lengths[key] for key in LENGTHS if not getattr(model, key)}
+        model = replace(model, **left_out)
         if model.length.prior and not model.length.fitted:
             model = replace(model, length=fit_length_prior(model.length, dataset.splits["train"]))
         return replace(self, model=model)
@@ -72,7 +77,7 @@ class Recipe:
     def as_toml(self) -> str:
         """The file of this recipe, every value in it but the vocabulary sizes, which come from a dataset."""
         content = self.as_dict()
-        for key in _FROM_DATA:
+        for key in _VOCABULARIES:
             del content["model"][key]
         return "\n".join(_tables(content, "")).lstrip() + "\n"
 
@@ -80,17 +85,26 @@ class Recipe:
 def load_recipe(name: str) -> Recipe:
     """A recipe file, or one that ships by its name."""
     path = find_recipe(name)
-    content = read_toml(path)
-    refuse_sizes_of_the_data(content, str(path))
-    return from_dict(Recipe, content, str(path))
+    return from_dict(Recipe, with_sizes_from_data(read_toml(path), str(path)), str(path))
 
 
-def refuse_sizes_of_the_data(content: dict[str, Any], where: str) -> None:
-    """Vocabulary sizes are no choice of a recipe."""
-    model = content.get("model")
-    for key in _FROM_DATA:
-        if isinstance(model, dict) and key in model:
+def with_sizes_from_data(content: dict[str, Any], where: str) -> dict[str, Any]:
+    """Lengths that are left out come from the data (0 says so); vocabulary sizes always do."""
+    model = content.get("model", {})
+    if not isinstance(model, dict):
+        return content  # which from_dict refuses
+    for key in _VOCABULARIES:
+        if key in model:
             raise UserError(f"{where}: model.{key} comes from the dataset; remove it")
+    return {**content, "model": dict.fromkeys(LENGTHS, 0) | model}
+
+
+def longest_sentences(dataset: Dataset) -> dict[str, int]:
+    """The lengths that a model needs for all sentences of a dataset."""
+    splits = dataset.splits.values()
+    source = max(int(split.source_lengths.max(initial=0)) for split in splits) + 1
+    target = max(int(split.target_lengths.max(initial=0)) for split in splits) + 1
+    return {"max_source": max(3, source), "max_target": max(3, target), "length_classes": max(3, target + 1)}
 
 
 def find_recipe(name: str) -> Path:

@@ -74,6 +74,16 @@ def start_from(model: TranslationModel, start: StartOptions, dataset: Dataset) -
     return {**asdict(start), "weights_sha256": sha256(directory.path / WEIGHTS)}
 
 
+def lengths_to_start_from(start: StartOptions, ours: ModelConfig) -> dict[str, int]:
+    """The lengths that must be those of the model to start from."""
+    its = read_config(find_model(start.model)).model
+    lengths = {} if its.kind == "autoregressive" else {"length_classes": its.length_classes}
+    if ours.positions == "learned":
+        positions = its.max_target + its.start_token  # a start token has one
+        lengths |= {"max_source": its.max_source, "max_target": positions - ours.start_token}
+    return lengths
+
+
 def fit_to_teacher(
     model: TranslationModel, teacher: TranslationModel, layers: tuple[int, ...], batches: Iterator[Batch]
 ) -> None:

@@ -51,7 +51,7 @@ def test_a_file_of_another_user_is_not_called_damaged(tmp_path: Path, name: str)
         "import os, sys; from pathlib import Path\n"
         "from disco_mt.core.errors import UserError\n"
         "from disco_mt.nn.directory import read_config\n"
-from disco_mt.systems.build import load_weights
+        "from disco_mt.systems.build import load_weights\n"
         f"os.setuid({NOBODY})\n"
         "try: load_weights(read_config(Path(sys.argv[1])))\n"
         "except UserError as error: print(error)\n"

@@ -13,14 +13,16 @@ from hypothesis import strategies as st
 from disco_mt.core.special_tokens import EOS, MASK, NUM_SPECIAL
 from disco_mt.decoding.length_beam import best_lengths
 from disco_mt.decoding.mask_predict import mask_predict
+from disco_mt.decoding.options import HIGH_ORDERS, DecodeRequest, DecodingOptions, Effort
+from disco_mt.decoding.refinement import refine
 from disco_mt.decoding.results import Hypothesis
 from disco_mt.nn.base import TranslationModel
+from disco_mt.systems import decode
 from disco_mt.systems.build import build_model
-from disco_mt.systems.disco.easy_first import easy_first
-from disco_mt.systems.disco.orders import by_rule
+from disco_mt.systems.disco.decoding import ORDERS, refine_in_order
 from tiny import lively, padded, random_options, random_sources, tiny_config
 
-Decoder = Callable[..., list[Hypothesis[int]]]
+TRACED = DecodeRequest(trace=True)
 
 
 def model_of(seed: int, kind: str = "disco", **sizes: object) -> TranslationModel:
@@ -44,35 +46,46 @@ def word(
     return best, float(log_probs[best])
 
 
-def slow_easy_first(
-    model: TranslationModel, source: list[int], iterations: int, beam: int, penalty: float, settle_all: bool
+def visible_positions(order: str, first: list[tuple[int, float]]) -> list[set[int]]:
+    """Who sees whom after the first pass: those before it in the order; in easy-first, the surer ones."""
+    places = range(len(first))
+    ranked = {
+        "easy-first": sorted(places, key=lambda n: (-first[n][1], n)),
+        "left-to-right": list(places),
+        "right-to-left": list(reversed(places)),
+    }[order]
+    return [set(ranked[: ranked.index(n)]) for n in places]
+
+
+def slow_refinement(
+    model: TranslationModel, source: list[int], options: DecodingOptions
 ) -> tuple[list[int], int, float]:
-    """Algorithm 1 as it is printed, one position at a time; settle_all: it goes on for the sake of others."""
+    """Algorithm 1 as it is printed, one position at a time. High effort: three orders, until all converge."""
     lengths, _ = best_lengths(
-        model.encode(padded([source])).length_log_probs, beam, model.config.longest_target
+        model.encode(padded([source])).length_log_probs, options.length_beam, model.config.longest_target
     )
-    now, order = {}, {}
-    for k, length in enumerate(lengths[0].tolist()):
-        now[k] = [word(model, source, [MASK] * length, set(), n) for n in range(length)]
-        order[k] = sorted(range(length), key=lambda n, k=k: (-now[k][n][1], n))
+    high = options.effort == "high"
+    orders = ("easy-first", "left-to-right", "right-to-left") if high else ("easy-first",)
+    now, seen = [], []
+    for order in orders:
+        for length in lengths[0].tolist():
+            now.append([word(model, source, [MASK] * length, set(), n) for n in range(length)])
+            seen.append(visible_positions(order, now[-1]))
 
-    def mean(k: int) -> float:
-        return sum(p for _, p in now[k]) / len(now[k]) ** penalty
+    def score(k: int) -> float:
+        return sum(p for _, p in now[k]) / len(now[k]) ** options.length_penalty
 
-    winner = max(now, key=lambda k: (mean(k), -k))
-    for step in range(2, iterations + 1):
-        before, now = now, {}
-        for k, words in before.items():
+    winner = max(range(len(now)), key=lambda k: (score(k), -k))
+    for step in range(2, options.iterations + 1):
+        before, now = now, []
+        for k, words in enumerate(before):
             tokens = [w for w, _ in words]
-            rank = {n: r for r, n in enumerate(order[k])}
-            now[k] = [word(model, source, tokens, {i for i in rank if rank[i] < rank[n]}, n) for n in rank]
-            now[k] = [now[k][list(rank).index(n)] for n in range(len(tokens))]
-        winner = max(now, key=lambda k: (mean(k), -k))
-        if all(
-            [w for w, _ in now[k]] == [w for w, _ in before[k]] for k in (now if settle_all else [winner])
-        ):
-            return [w for w, _ in now[winner]], step, mean(winner)
-    return [w for w, _ in now[winner]], iterations, mean(winner)
+            now.append([word(model, source, tokens, seen[k][n], n) for n in range(len(tokens))])
+        winner = max(range(len(now)), key=lambda k: (score(k), -k))
+        asked = range(len(now)) if high else [winner]
+        if all([w for w, _ in now[k]] == [w for w, _ in before[k]] for k in asked):
+            return [w for w, _ in now[winner]], step, score(winner)
+    return [w for w, _ in now[winner]], options.iterations, score(winner)
 
 
 @given(
@@ -81,33 +94,33 @@ def slow_easy_first(
     st.integers(1, 6),
     st.integers(1, 4),
     st.sampled_from([1.0, 1.0, 0.5, 2.4]),
-    st.booleans(),
+    st.sampled_from(["normal", "high"]),
 )
 @settings(max_examples=25, deadline=None)
 def test_easy_first_equals_the_printed_algorithm(
-    seed: int, length: int, iterations: int, beam: int, penalty: float, settle_all: bool
+    seed: int, length: int, iterations: int, beam: int, penalty: float, effort: Effort
 ) -> None:
     """A penalty of 1 is the printed mean."""
     model = model_of(seed, length_classes=9)
     (source,) = random_sources([length], seed)
+    options = DecodingOptions("easy-first", effort, iterations, beam, length_penalty=penalty)
     with torch.inference_mode():
-        tokens, steps, score = slow_easy_first(model, source, iterations, beam, penalty, settle_all)
-        ending = {"length_penalty": penalty, "settle_all": settle_all}
-        found = easy_first(model, padded([source]), iterations, beam, **ending)[0]
+        tokens, steps, score = slow_refinement(model, source, options)
+        (found,) = decode(model, padded([source]), options)
     assert (list(found.tokens), found.steps) == (tokens, steps)
     assert found.score == pytest.approx(score, abs=1e-9)
 
 
-def test_all_candidates_have_come_to_rest_where_that_is_asked_for() -> None:
+def test_all_candidates_have_converged_with_high_effort() -> None:
     model, sources = lively(build_model(tiny_config(length_classes=11), 1), 1), random_sources([3, 5, 8], 1)
 
-    def candidates(iterations: int, settle_all: bool) -> list[tuple[tuple[int, ...], ...]]:
-        found = easy_first(model, padded(sources), iterations, 4, settle_all=settle_all)
-        return [each.candidates for each in found]
+    def candidates(iterations: int, effort: Effort) -> list[tuple[tuple[int, ...], ...]]:
+        options = DecodingOptions("easy-first", effort, iterations, length_beam=4)
+        return [each.candidates for each in decode(model, padded(sources), options)]
 
-    at_rest = candidates(12, True)
-    assert at_rest == candidates(40, True)
-    assert at_rest != candidates(12, False)
+    converged = candidates(12, "high")
+    assert converged == candidates(40, "high")
+    assert [each[:4] for each in converged] != candidates(12, "normal")  # the first four are easy-first
 
 
 @given(st.integers(0, 10_000), st.integers(1, 8))
@@ -117,7 +130,8 @@ def test_fixed_point_within_n_plus_one_passes_is_the_sequential_result(seed: int
     model = model_of(seed, length_classes=11)
     (source,) = random_sources([length], seed)
     with torch.inference_mode():
-        found = easy_first(model, padded([source]), iterations=40, length_beam=1, trace=True)[0]
+        options = DecodingOptions("easy-first", iterations=40, length_beam=1)
+        (found,) = decode(model, padded([source]), options, TRACED)
         size = len(found.tokens)
         assert found.steps <= size + 1
         first = found.trace.passes[0][0].probabilities
@@ -134,7 +148,8 @@ def test_left_to_right_with_enough_passes_is_greedy_decoding_at_that_length(seed
     model = model_of(seed, length_classes=9)
     (source,) = random_sources([length], seed)
     with torch.inference_mode():
-        (found,) = by_rule(model, padded([source]), "left-to-right", iterations=20, length_beam=1)
+        options = DecodingOptions("left-to-right", iterations=20, length_beam=1)
+        (found,) = decode(model, padded([source]), options)
         greedy: list[int] = []
         for n in range(len(found.tokens)):
             rest = [MASK] * (len(found.tokens) - n)
@@ -145,28 +160,51 @@ def test_left_to_right_with_enough_passes_is_greedy_decoding_at_that_length(seed
 
 @given(st.integers(0, 10_000), st.lists(st.integers(1, 9), min_size=1, max_size=3))
 @settings(max_examples=25, deadline=None)
-def test_orders_side_by_side_make_the_candidates_of_each(seed: int, lengths: list[int]) -> None:
-    """All that settle do so where each order alone does; the winner is the likeliest of all."""
+def test_high_effort_makes_the_candidates_of_each_order(seed: int, lengths: list[int]) -> None:
+    """All converge where each order alone does; the winner is the likeliest of all."""
     model = model_of(seed, length_classes=11)
     source = padded(random_sources(lengths, seed))
-    orders = ("easy-first", "left-to-right", "right-to-left")
-    each = [by_rule(model, source, order, 20, 3, settle_all=True) for order in orders]
-    together = by_rule(model, source, "+".join(orders), 20, 3, settle_all=True)
-    for b, found in enumerate(together):
-        alone = [hypotheses[b] for hypotheses in each]
-        assert found.candidates == tuple(words for one in alone for words in one.candidates)
-        assert found.score == pytest.approx(max(one.score for one in alone), abs=1e-10)
-        assert found.steps == max(one.steps for one in alone)
+    options = DecodingOptions("easy-first", "high", iterations=20, length_beam=3)
+
+    def alone(order: str) -> list[Hypothesis[int]]:
+        """Every copy of the candidates in the same order, until all converge."""
+        return refine(
+            model,
+            source,
+            lambda log_probs, rows: ORDERS[order](log_probs, rows.words, rows.eos, None),
+            options,
+            DecodeRequest(),
+        )
+
+    each = [alone(order) for order in HIGH_ORDERS]
+    assert HIGH_ORDERS == ("easy-first", "left-to-right", "right-to-left")
+    for b, found in enumerate(decode(model, source, options)):
+        its = [hypotheses[b] for hypotheses in each]
+        assert all(one.candidates == one.candidates[:3] * 3 for one in its)
+        assert found.candidates == tuple(words for one in its for words in one.candidates[:3])
+        assert found.score == pytest.approx(max(one.score for one in its), abs=1e-10)
+        assert found.steps == max(one.steps for one in its)
+
+
+def test_only_high_effort_changes_a_plain_algorithm() -> None:
+    """The plain algorithms know high effort alone; what fast means is decided before (`DecodingDefaults`)."""
+    model, source = model_of(1, length_classes=11), padded(random_sources([5, 3], 1))
+    plain, fast, normal, high = (
+        decode(model, source, DecodingOptions("easy-first", effort, 6, 3))
+        for effort in ("", "fast", "normal", "high")
+    )
+    assert plain == fast == normal
+    assert [len(found.candidates) for found in high] == [9, 9]
 
 
 DECODERS = {
-    "easy-first": lambda model, source: easy_first(model, source, 6, 3),
-    "easy-first, one pass": lambda model, source: easy_first(model, source, 1, 3),
-    "mask-predict": lambda model, source: mask_predict(model, source, 4, 3),
-    "left-to-right": lambda model, source: by_rule(model, source, "left-to-right", 6, 3),
-    "right-to-left": lambda model, source: by_rule(model, source, "right-to-left", 6, 3),
-    "all-but-itself": lambda model, source: by_rule(model, source, "all-but-itself", 6, 3),
-    "two orders": lambda model, source: by_rule(model, source, "right-to-left+easy-first", 6, 3),
+    "easy-first": DecodingOptions("easy-first", iterations=6, length_beam=3),
+    "easy-first, one pass": DecodingOptions("easy-first", iterations=1, length_beam=3),
+    "mask-predict": DecodingOptions("mask-predict", iterations=4, length_beam=3),
+    "left-to-right": DecodingOptions("left-to-right", iterations=6, length_beam=3),
+    "right-to-left": DecodingOptions("right-to-left", iterations=6, length_beam=3),
+    "all-but-itself": DecodingOptions("all-but-itself", iterations=6, length_beam=3),
+    "high effort": DecodingOptions("easy-first", "high", iterations=6, length_beam=3),
 }
 
 
@@ -179,12 +217,11 @@ def test_a_sentence_does_not_depend_on_its_batch(
 ) -> None:
     if kind == "cmlm" and name != "mask-predict":
         return
-    decode = DECODERS[name]
     model = model_of(seed, kind)
     sentences = random_sources(lengths, seed)
-    together = decode(model, padded(sentences, extra))
+    together = decode(model, padded(sentences, extra), DECODERS[name])
     for sentence, found in zip(sentences, together, strict=True):
-        (alone,) = decode(model, padded([sentence]))
+        (alone,) = decode(model, padded([sentence]), DECODERS[name])
         assert (alone.tokens, alone.steps) == (found.tokens, found.steps)
         assert alone.score == pytest.approx(found.score, abs=1e-10)
         assert alone.probabilities == pytest.approx(found.probabilities, abs=1e-10)
@@ -199,7 +236,8 @@ def test_best_lengths_are_distinct_possible_and_ordered() -> None:
 
 
 def test_one_pass_returns_the_first_prediction(make_model: Callable[..., TranslationModel]) -> None:
-    found = easy_first(make_model(), padded(random_sources([4])), 1, 2, trace=True)[0]
+    options = DecodingOptions("easy-first", iterations=1, length_beam=2)
+    (found,) = refine_in_order(make_model(), padded(random_sources([4])), options, TRACED)
     assert found.steps == 1
     assert found.trace.passes[0][found.trace.winners[0]].tokens == found.tokens
 
@@ -207,7 +245,8 @@ def test_one_pass_returns_the_first_prediction(make_model: Callable[..., Transla
 def test_mask_predict_masks_the_schedule_and_keeps_the_rest(
     make_model: Callable[..., TranslationModel],
 ) -> None:
-    found = mask_predict(make_model(3), padded(random_sources([5])), 4, 3, trace=True)[0]
+    options = DecodingOptions("mask-predict", iterations=4, length_beam=3)
+    (found,) = mask_predict(make_model(3), padded(random_sources([5])), options, TRACED)
     assert found.steps == 4
     for k, length in enumerate(found.trace.lengths):
         for t, passes in enumerate(found.trace.passes, start=1):
@@ -225,7 +264,8 @@ def test_mask_predict_masks_the_schedule_and_keeps_the_rest(
 
 
 def test_trace_of_easy_first_tells_who_saw_whom(make_model: Callable[..., TranslationModel]) -> None:
-    found = easy_first(make_model(5), padded(random_sources([5])), 6, 2, trace=True)[0]
+    options = DecodingOptions("easy-first", iterations=6, length_beam=2)
+    (found,) = refine_in_order(make_model(5), padded(random_sources([5])), options, TRACED)
     assert len(found.trace.passes) == found.steps == len(found.trace.winners)
     for k, length in enumerate(found.trace.lengths):
         assert found.trace.passes[0][k].observed == ((),) * length
@@ -238,9 +278,14 @@ def test_a_length_penalty_makes_up_for_the_liking_of_short_candidates(
 ) -> None:
     model = make_model()
     sources = padded(random_sources([6] * 20, 1))
-    for decode in (easy_first, mask_predict):
+    for strategy in ("easy-first", "mask-predict"):
         lengths = [
-            sum(len(found.tokens) for found in decode(model, sources, 3, 6, length_penalty=penalty))
+            sum(
+                len(found.tokens)
+                for found in decode(
+                    model, sources, DecodingOptions(strategy, "", 3, 6, length_penalty=penalty)
+                )
+            )
             for penalty in (0.0, 1.0, 3.0)
         ]
         assert lengths[0] < lengths[1] < lengths[2]

@@ -1,4 +1,4 @@
-"""Rescoring equals scoring candidates one by one; reading DisCo left to right equals its slow definition."""
+"""Reranking equals scoring candidates one by one; decoding left to right equals its slow definition."""
 
 from __future__ import annotations
 
@@ -12,22 +12,20 @@ import torch
 from disco_mt import context
 from disco_mt.core.errors import UserError
 from disco_mt.core.special_tokens import EOS, MASK
-from disco_mt.decoding.length_beam import Candidates, best_lengths
-from disco_mt.decoding.refinement import refine
-from disco_mt.decoding.reranking import (
-    check_same_vocabulary,
-    pick,
-    read_candidates,
-    rescore,
-    score_candidates,
-)
+from disco_mt.decoding.length_beam import best_lengths
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
+from disco_mt.decoding.reranking import Reranker, best_candidate, check_same_vocabulary
+from disco_mt.decoding.results import CandidateScore, Hypothesis
+from disco_mt.nn.base import TranslationModel
+from disco_mt.systems import decode
 from disco_mt.systems.autoregressive.decoding import beam_search
 from disco_mt.systems.autoregressive.model import Autoregressive
-from disco_mt.systems.disco.autoregressive import read_autoregressively
-from disco_mt.systems.disco.easy_first import easy_first
+from disco_mt.systems.build import reranker_of
+from disco_mt.systems.disco.decoding import decode_autoregressively
 from disco_mt.systems.disco.model import DisCo
 from tiny import MARIAN, padded, random_options, random_sources
 
+Words = tuple[int, ...]
 Make = Callable[..., Any]
 
 
@@ -46,31 +44,48 @@ def greedy_at(model: DisCo, source: list[int], length: int) -> tuple[list[int], 
     return words, log_probs
 
 
-def left_to_right(_: torch.Tensor, candidates: Candidates) -> torch.Tensor:
-    return context.left_to_right(candidates.words, candidates.eos)
+def reranker(model: TranslationModel) -> Reranker:
+    found = reranker_of(model)
+    assert found is not None
+    return found
+
+
+def scores_of(
+    model: TranslationModel, source: torch.Tensor, candidates: list[list[Words]], length_weight: float
+) -> list[list[float]]:
+    """What the candidates of each sentence are compared by."""
+    found = reranker(model).candidate_scores(source, candidates)
+    return [[score.mean(length_weight) for score in sentence] for sentence in found]
+
+
+def word_by_word(
+    model: DisCo, source: torch.Tensor, length_beam: int, length_weight: float | None = None
+) -> list[Hypothesis[int]]:
+    options = DecodingOptions("autoregressive", length_beam=length_beam, length_weight=length_weight)
+    return decode_autoregressively(model, source, options, DecodeRequest())
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_reading_is_left_to_right_refinement_that_has_come_to_rest(make_model: Make, seed: int) -> None:
+def test_decoding_word_by_word_is_left_to_right_refinement_that_has_converged(
+    make_model: Make, seed: int
+) -> None:
     options = random_options(random.Random(seed)) if seed > 4 else {}
     model, source = make_model(seed, **options), padded(random_sources([4, 9, 2, 6], seed))
-    refined = refine(model, source, left_to_right, "left-to-right", iterations=24, beam=1, trace=False)
-    for read, rest in zip(read_autoregressively(model, source, length_beam=1), refined, strict=True):
-        assert read.tokens == rest.tokens
-        assert read.probabilities == pytest.approx(rest.probabilities, abs=1e-10)
-        assert read.score == pytest.approx(rest.score, abs=1e-10)
-        assert read.steps == len(read.tokens)
+    refined = decode(model, source, DecodingOptions("left-to-right", iterations=24, length_beam=1))
+    for found, expected in zip(word_by_word(model, source, 1), refined, strict=True):
+        assert found.tokens == expected.tokens
+        assert found.probabilities == pytest.approx(expected.probabilities, abs=1e-10)
+        assert found.score == pytest.approx(expected.score, abs=1e-10)
+        assert found.steps == len(found.tokens)
 
 
 @pytest.mark.parametrize("options", [{}, MARIAN], ids=["default", "converted"])
 @pytest.mark.parametrize("weight", [0.0, 0.5, 3.0])
-def test_reading_is_greedy_decoding_at_every_length(
+def test_decoding_word_by_word_is_greedy_at_every_length(
     make_model: Make, weight: float, options: dict[str, object]
 ) -> None:
     model, sources = make_model(2, **options), random_sources([3, 8, 5], seed=4)
-    for source, found in zip(
-        sources, read_autoregressively(model, padded(sources, 2), 4, weight), strict=True
-    ):
+    for source, found in zip(sources, word_by_word(model, padded(sources, 2), 4, weight), strict=True):
         lengths, log_probs = best_lengths(model.encode(padded([source])).length_log_probs, 4, 22)
         slow = [greedy_at(model, source, length) for length in lengths[0].tolist()]
         assert [list(words) for words in found.candidates] == [words for words, _ in slow]
@@ -84,44 +99,45 @@ def test_reading_is_greedy_decoding_at_every_length(
         assert found.steps == int(lengths.max())
 
 
-def test_reading_does_not_depend_on_the_batch(make_model: Make) -> None:
+def test_decoding_word_by_word_does_not_depend_on_the_batch(make_model: Make) -> None:
     model, sources = make_model(7), random_sources([3, 8, 5, 1], seed=1)
-    together = read_autoregressively(model, padded(sources, 3), 3)
+    together = word_by_word(model, padded(sources, 3), 3)
     for source, found in zip(sources, together, strict=True):
-        alone = read_autoregressively(model, padded([source]), 3)[0]
+        (alone,) = word_by_word(model, padded([source]), 3)
         assert (alone.tokens, alone.steps, alone.candidates) == (found.tokens, found.steps, found.candidates)
         assert alone.score == pytest.approx(found.score, abs=1e-10)
 
 
-def test_an_autoregressive_reader_scores_as_beam_search_does(make_model: Make) -> None:
+def test_an_autoregressive_reranker_scores_as_beam_search_does(make_model: Make) -> None:
     model, source = make_model(1, kind="autoregressive"), padded(random_sources([4, 7]))
     assert isinstance(model, Autoregressive)
     found = beam_search(model, source, 3, 1.0)
     candidates = [[(5, 6), hypothesis.tokens] for hypothesis in found]
-    for hypothesis, scores in zip(found, score_candidates(model, source, candidates, 0.0), strict=True):
+    for hypothesis, scores in zip(found, scores_of(model, source, candidates, 0.0), strict=True):
         assert scores[1] == pytest.approx(hypothesis.score, abs=1e-10)
         assert scores[0] < scores[1]
 
 
-def test_a_disco_reader_scores_as_it_reads(make_model: Make) -> None:
+def test_a_disco_reranker_scores_as_it_decodes_word_by_word(make_model: Make) -> None:
     model, sources = make_model(3), random_sources([4, 7, 2])
     source = padded(sources)
-    read = read_autoregressively(model, source, 4)
-    scores = score_candidates(model, source, [[found.tokens] for found in read], length_weight=0.0)
-    assert [s[0] for s in scores] == pytest.approx([found.score for found in read], abs=1e-10)
-    weighted = score_candidates(model, source, [[found.tokens] for found in read], length_weight=2.0)
+    decoded = word_by_word(model, source, 4)
+    candidates = [[found.tokens] for found in decoded]
+    scores = scores_of(model, source, candidates, length_weight=0.0)
+    assert [s[0] for s in scores] == pytest.approx([found.score for found in decoded], abs=1e-10)
+    weighted = scores_of(model, source, candidates, length_weight=2.0)
     lengths = model.encode(source).length_log_probs.detach()
-    for b, found in enumerate(read):
+    for b, found in enumerate(decoded):
         words = len(found.tokens)
         assert weighted[b][0] == pytest.approx(found.score + 2 * float(lengths[b, words + 1]) / words)
 
 
 @torch.inference_mode()
-def test_reading_both_ways_is_the_mean_of_two_readings(make_model: Make) -> None:
+def test_a_score_in_both_directions_is_the_mean_of_the_two(make_model: Make) -> None:
     model, sources = make_model(3), random_sources([4, 7])
     candidates = [[(7, 9, 8), (8, 7, 9, 9, 6)], [(9, 9), (6, 7, 8, 9)]]
-    both = read_candidates(model, padded(sources), candidates, both_ways=True)
-    one = read_candidates(model, padded(sources), candidates)
+    both = reranker(model).candidate_scores(padded(sources), candidates, both_directions=True)
+    one = reranker(model).candidate_scores(padded(sources), candidates)
     for b, source in enumerate(sources):
         encoded = model.encode(padded([source]))
         for k, words in enumerate(candidates[b]):
@@ -135,44 +151,74 @@ def test_reading_both_ways_is_the_mean_of_two_readings(make_model: Make) -> None
             assert both[b][k].words != one[b][k].words
 
 
-def test_an_autoregressive_reader_reads_one_way_only(make_model: Make) -> None:
+def test_an_autoregressive_reranker_scores_in_one_direction_only(make_model: Make) -> None:
     model, source = make_model(3, kind="autoregressive"), padded(random_sources([4]))
-    one, both = (score_candidates(model, source, [[(7, 9, 8)]], 0.0, ways) for ways in (False, True))
+    one, both = (reranker(model).candidate_scores(source, [[(7, 9, 8)]], ways) for ways in (False, True))
     assert one == both
 
 
 @pytest.mark.parametrize("kind", ["autoregressive", "disco"])
-def test_rescoring_picks_what_its_reader_likes_best(make_model: Make, kind: str) -> None:
-    maker, reader = make_model(0), make_model(5, kind=kind)
+@pytest.mark.parametrize("effort", ["normal", "high"])
+def test_reranking_takes_the_candidate_of_the_best_score(make_model: Make, kind: str, effort: str) -> None:
+    maker, other = make_model(0), make_model(5, kind=kind)
     sources = random_sources([5, 9, 3, 7, 6])
     source = padded(sources)
-    made = easy_first(maker, source, 4, 5)
-    assert all(len(hypothesis.candidates) == 5 for hypothesis in made)
-    chosen = rescore(reader, source, made, 0.3)
+    options = DecodingOptions("easy-first", effort, iterations=4, length_beam=5, length_weight=0.3)
+    made = decode(maker, source, options)
+    assert all(len(hypothesis.candidates) == (15 if effort == "high" else 5) for hypothesis in made)
+    chosen = reranker(other).rerank(source, made, options)
     for b, (before, after) in enumerate(zip(made, chosen, strict=True)):
         one_by_one = [
-            score_candidates(reader, padded([sources[b]]), [[words]], 0.3)[0][0]
+            reranker(other).candidate_scores(padded([sources[b]]), [[words]], effort == "high")[0][0]
             for words in before.candidates
         ]
-        assert after.score == pytest.approx(max(one_by_one), abs=1e-10)
-        assert after.tokens == before.candidates[one_by_one.index(max(one_by_one))]
-        assert len(after.probabilities) == len(after.tokens)
+        scores = [score.mean(0.3) for score in one_by_one]
+        assert after.score == pytest.approx(max(scores), abs=1e-10)
+        best = scores.index(max(scores))
+        assert after.tokens == before.candidates[best]
+        assert after.probabilities == pytest.approx(
+            torch.tensor(one_by_one[best].words, dtype=torch.double).exp().tolist(), abs=1e-10
+        )
         assert after.steps == before.steps + 1
     assert any(before.tokens != after.tokens for before, after in zip(made, chosen, strict=True))
 
 
-def test_the_length_weight_needs_no_second_reading(make_model: Make) -> None:
+def test_the_length_weight_needs_no_second_scoring(make_model: Make) -> None:
     model, source = make_model(0), padded(random_sources([5, 9, 3, 7, 6]))
-    made = easy_first(model, source, 2, 8)
-    readings = read_candidates(model, source, [list(hypothesis.candidates) for hypothesis in made])
-    chosen = [pick(made, readings, weight) for weight in (0.0, 100.0)]
-    assert [h.tokens for h in chosen[0]] == [h.tokens for h in rescore(model, source, made, 0.0)]
-    assert [h.tokens for h in chosen[0]] != [h.tokens for h in chosen[1]]
+    options = DecodingOptions("easy-first", iterations=2, length_beam=8)
+    made = decode(model, source, options)
+    scored = reranker(model).scored(source, made, options)
+    chosen = [[best_candidate(each, weight).tokens for each in scored] for weight in (0.0, 100.0)]
+    assert chosen[0] == [each.tokens for each in reranker(model).rerank(source, made, options)]
+    assert chosen[0] != chosen[1]
+
+
+def test_candidates_that_an_engine_has_scored_are_not_scored_again(make_model: Make) -> None:
+    def never(*asked: object) -> Any:
+        raise AssertionError("scored again")
+
+    model, source = make_model(0), padded(random_sources([5, 9]))
+    options = DecodingOptions("easy-first", iterations=2, length_beam=3)
+    scored = reranker(model).scored(source, decode(model, source, options), options)
+    assert Reranker(model, never).rerank(source, scored, options) == [
+        best_candidate(each, 0.0) for each in scored
+    ]
+
+
+def test_of_equal_scores_the_likelier_length_wins() -> None:
+    equal = CandidateScore((-1.0, -3.0), -9.0, predicts_end=False), CandidateScore((-2.0,), -1.0, False)
+    hypothesis = Hypothesis((7,), (0.5,), -0.7, 4, candidates=((7, 8), (7,)), candidate_scores=equal)
+    assert best_candidate(hypothesis, 0.0).tokens == (7, 8)
+    assert best_candidate(hypothesis, 1.0).tokens == (7,)
 
 
 def test_too_long_candidates_are_named(make_model: Make) -> None:
-    with pytest.raises(UserError, match="40 words, but the rescoring model reads 22 at most"):
-        score_candidates(make_model(0), padded(random_sources([3])), [[(7,) * 40]], 0.0)
+    with pytest.raises(UserError, match="40 words, but the reranking model takes at most 22"):
+        scores_of(make_model(0), padded(random_sources([3])), [[(7,) * 40]], 0.0)
+
+
+def test_a_model_that_cannot_score_targets_is_no_reranker(make_model: Make) -> None:
+    assert reranker_of(make_model(0, kind="cmlm")) is None
 
 
 def test_a_foreign_vocabulary_is_named() -> None:

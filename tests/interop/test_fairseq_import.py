@@ -21,10 +21,11 @@ from torch import Tensor
 from disco_mt.cli import main
 from disco_mt.core.errors import UserError
 from disco_mt.core.special_tokens import NUM_SPECIAL
-from disco_mt.decoding.options import DecodingOptions, decode
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.interop.fairseq import import_fairseq
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.config import ModelConfig, Stack
+from disco_mt.systems import decode
 from disco_mt.systems.build import build_model
 from disco_mt.translator import Translator
 from tiny import lively, padded

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from disco_mt.cli import main
 from disco_mt.core.special_tokens import BOS, EOS, MASK, NUM_SPECIAL, PAD, UNK
-from disco_mt.decoding.options import DecodingOptions
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
+from disco_mt.engine.select import EngineOptions
 from disco_mt.interop.marian import MarianOptions, import_marian
 from disco_mt.nn import find
 from disco_mt.nn.config import ModelConfig, Stack
@@ -43,6 +44,7 @@ EXPECTED: dict[str, Any] = json.loads(
 CHARSMAP = base64.b64decode(EXPECTED["charsmap"])
 MODELS = {model["name"]: model for model in EXPECTED["models"]}
 EXACT = MarianOptions(exact_tokenizer=True)
+GREEDY = DecodingOptions(beam=1)
 
 
 @pytest.fixture
@@ -53,7 +55,7 @@ def original(tmp_path: Path) -> Path:
 def imported(original: Path, options: MarianOptions = EXACT) -> Translator:
     out = original.parent / "imported"
     import_marian(original, "opus", out, options)
-    return Translator.from_pretrained(out, engine="reference")
+    return Translator.from_pretrained(out, EngineOptions(engine="reference"))
 
 
 def our_ids(translator: Translator, tokens: list[str]) -> list[int]:
@@ -161,7 +163,7 @@ def test_half_precision_stays(original: Path) -> None:
 
 
 def test_pickled_weights_with_all_that_transformers_saves(original: Path) -> None:
-    before = imported(original).translate(["the cat"], beam=1)[0]
+    before = imported(original).translate("the cat", GREEDY)
     content = tensors_of(original)
     for name in ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"):
         content[name] = content["model.shared.weight"]
@@ -169,8 +171,8 @@ def test_pickled_weights_with_all_that_transformers_saves(original: Path) -> Non
     torch.save(content, original / "pytorch_model.bin")
     (original / "model.safetensors").unlink()
     import_marian(original, "opus", original.parent / "again", EXACT)
-    again = Translator.from_pretrained(original.parent / "again", engine="reference")
-    assert again.translate(["the cat"], beam=1)[0] == before
+    again = Translator.from_pretrained(original.parent / "again", EngineOptions(engine="reference"))
+    assert again.translate("the cat", GREEDY) == before
 
 
 def test_without_an_output_bias(original: Path) -> None:
@@ -191,9 +193,8 @@ def tensors_of(original: Path) -> dict[str, Tensor]:
 
 def test_it_is_copied(original: Path) -> None:
     translator = imported(original, MarianOptions())
-    plain, *found = translator.translate(
-        ["the cat", "🦄 the cat", "the cat 🦄", "🦄", "a|b", "the cat"], beam=1, batch_tokens=1
-    )
+    texts = ["the cat", "🦄 the cat", "the cat 🦄", "🦄", "a|b", "the cat"]
+    plain, *found = translator.translate(texts, GREEDY, DecodeRequest(batch_tokens=1))
     assert plain.copied == ()
     assert found[0].text == f"🦄 {plain.text}"
     assert found[1].text == f"{plain.text} 🦄"
@@ -205,14 +206,14 @@ def test_it_is_copied(original: Path) -> None:
 
 def test_it_is_copied_sentence_by_sentence(original: Path) -> None:
     translator = imported(original, MarianOptions())
-    found = translator.translate(["The cat sees 🦄\n🦄. 🦄🦄 A dog."], beam=1, split=True)[0]
+    found = translator.translate("The cat sees 🦄\n🦄. 🦄🦄 A dog.", GREEDY, split=True)
     assert found.copied == tuple(each for part in found.parts for each in part.copied)
     assert "".join(found.copied).count("🦄") == found.text.count("🦄") == 4
     assert "\n" not in found.text
 
 
 def test_it_is_copied_where_a_sentence_is_cut_up(original: Path) -> None:
-    found = imported(original, MarianOptions()).translate(["the 🦄 cat " * 30], beam=1)[0]
+    found = imported(original, MarianOptions()).translate("the 🦄 cat " * 30, GREEDY)
     assert len(found.parts) > 1
     assert found.text.count("🦄") == len(found.copied[0].replace(" ", "")) == 30
 
@@ -250,7 +251,7 @@ def test_the_command(original: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_languages_may_be_given(original: Path) -> None:
     (original / "tokenizer_config.json").unlink()
     assert main(command(original, "--source-language", "de", "--target-language", "nl")) == 0
-    text = Translator.from_pretrained(original.parent / "out", engine="reference").text
+    text = Translator.from_pretrained(original.parent / "out", EngineOptions(engine="reference")).text
     assert (text.source.language, text.target.language) == ("de", "nl")
 
 

@@ -13,6 +13,7 @@ import torch
 from disco_mt.cli import main
 from disco_mt.core.special_tokens import NUM_SPECIAL, SPECIAL_TOKENS, UNK
 from disco_mt.decoding.options import DecodingOptions
+from disco_mt.engine.select import EngineOptions
 from disco_mt.interop.marian import MarianOptions, import_marian
 from disco_mt.interop.prune_vocabulary import PruneReport, prune_vocabulary
 from disco_mt.nn.directory import read_config
@@ -20,6 +21,7 @@ from disco_mt.text.sentencepiece import UNREACHABLE
 from disco_mt.translator import Translator
 from tiny_marian import LETTERS, write_marian
 
+REFERENCE = EngineOptions(engine="reference")
 CHARSMAP = base64.b64decode(
     json.loads(Path(__file__).with_name("marian_expected.json").read_text(encoding="utf-8"))["charsmap"]
 )
@@ -46,7 +48,7 @@ def texts(tmp_path: Path) -> tuple[Path, Path]:
 def pruned(model: Path, texts: tuple[Path, Path], *sizes: int) -> tuple[Translator, PruneReport]:
     out = model.parent / "pruned"
     report = prune_vocabulary(model, texts[:1], texts[1:], out, *sizes)
-    return Translator.from_pretrained(out, engine="reference"), report
+    return Translator.from_pretrained(out, REFERENCE), report
 
 
 def vocabularies(translator: Translator) -> tuple[list[str], list[str]]:
@@ -57,7 +59,7 @@ def test_what_is_used_stays_and_so_do_all_characters(model: Path, texts: tuple[P
     small, report = pruned(model, texts)
     source, target = vocabularies(small)
     assert tuple(source[:NUM_SPECIAL]) == tuple(target[:NUM_SPECIAL]) == SPECIAL_TOKENS
-    everything = vocabularies(Translator.from_pretrained(model, engine="reference"))
+    everything = vocabularies(Translator.from_pretrained(model, REFERENCE))
     assert set(source) == {*SPECIAL_TOKENS, "▁the", "▁cat", "▁dog", "▁sees", "▁and", *SINGLE} & set(
         everything[0]
     )
@@ -82,11 +84,11 @@ def test_the_most_frequent_pieces_stay(model: Path, texts: tuple[Path, Path]) ->
 
 
 def vocabularies_of(model: Path) -> tuple[list[str], list[str]]:
-    return vocabularies(Translator.from_pretrained(model, engine="reference"))
+    return vocabularies(Translator.from_pretrained(model, REFERENCE))
 
 
 def test_nothing_becomes_unknown(model: Path, texts: tuple[Path, Path]) -> None:
-    before = Translator.from_pretrained(model, engine="reference").text.source
+    before = Translator.from_pretrained(model, REFERENCE).text.source
     smallest = len([t for t in vocabularies_of(model)[0] if t in SINGLE or t in SPECIAL_TOKENS])
     small, _ = pruned(model, texts, smallest)
     for text in (*ENGLISH, "<s> voit-il the été", "seeing, thing"):
@@ -97,14 +99,14 @@ def test_nothing_becomes_unknown(model: Path, texts: tuple[Path, Path]) -> None:
 
 
 def test_rows_go_with_their_pieces(model: Path, texts: tuple[Path, Path]) -> None:
-    whole, (small, _) = Translator.from_pretrained(model, engine="reference"), pruned(model, texts)
+    whole, (small, _) = Translator.from_pretrained(model, REFERENCE), pruned(model, texts)
     for name, side in (("encoder.words.weight", 0), ("words.weight", 1), ("output_bias", 1)):
         ids = (whole.text.source, whole.text.target)[side].ids(vocabularies(small)[side])
         assert torch.equal(small.model.state_dict()[name], whole.model.state_dict()[name][ids])
 
 
 def test_text_of_kept_pieces_is_encoded_to_the_same_states(model: Path, texts: tuple[Path, Path]) -> None:
-    whole, (small, _) = Translator.from_pretrained(model, engine="reference"), pruned(model, texts)
+    whole, (small, _) = Translator.from_pretrained(model, REFERENCE), pruned(model, texts)
     ids = [translator.text.source.encode(ENGLISH[0]) for translator in (whole, small)]
     states = [
         translator.model.encoder(torch.tensor([each]))[0]

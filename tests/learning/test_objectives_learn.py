@@ -14,11 +14,12 @@ from disco_mt import context
 from disco_mt.core.batch import Batch
 from disco_mt.core.counter_rng import mix
 from disco_mt.core.special_tokens import NUM_SPECIAL
-from disco_mt.decoding.options import DecodingOptions, decode
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.config import Stack
-from disco_mt.systems.build import build_model
 from disco_mt.nn.objective import ObjectiveOptions
+from disco_mt.systems import decode
+from disco_mt.systems.build import build_model
 from disco_mt.systems.objective import build_objective
 from tiny import padded, tiny_config
 
@@ -92,7 +93,7 @@ CASES: list[tuple[str, str, str, dict[str, object]]] = [
 
 @pytest.fixture(scope="module")
 def model_of() -> Callable[..., TranslationModel]:
-    """Each model is trained once, whatever strategies it is read with."""
+    """Each model is trained once, however many strategies it is decoded with."""
     made: dict[str, TranslationModel] = {}
 
     def get(kind: str, objective: str, changes: dict[str, object]) -> TranslationModel:

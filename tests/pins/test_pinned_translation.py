@@ -8,7 +8,7 @@ import pytest
 
 from disco_mt import Pin, Translator
 from disco_mt.core.errors import UserError
-from disco_mt.decoding.options import DecodingOptions
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.decoding.results import Pass
 from disco_mt.pins.parse import contains
 from disco_mt.pins.pinned import TokenPin
@@ -16,6 +16,7 @@ from small_model import WORDS, Small, make_small, sentences
 
 CHOICE = [*WORDS.values(), "Straße", "das alte Haus", "Zürich", "1989", ".", "(heute)", "O'Neill", "日本"]
 TEXT = "The old house sees the child."
+THREE_PASSES = DecodingOptions(iterations=3)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def test_pinned_words_are_words_of_every_output(small: Small, kind: str, strateg
     translator, draw = Translator.from_pretrained(getattr(small, kind)), random.Random(1)
     texts = sentences(60, seed=5)
     pins = [drawn_pins(draw) for _ in texts]
-    found = translator.translate(texts, strategy, iterations=3, pinned=pins)
+    found = translator.translate(texts, DecodingOptions(strategy, iterations=3), DecodeRequest(pins))
     kept = 0
     for own, each in zip(pins, found, strict=True):
         assert not each.refused or "tokens" in each.refused
@@ -58,18 +59,19 @@ def test_pinned_words_are_words_of_every_output(small: Small, kind: str, strateg
 def test_results_with_pins_do_not_depend_on_what_else_is_asked(disco: Translator) -> None:
     texts = [TEXT, "", *sentences(8), TEXT]
     pins = [[Pin("Haus")], [], *[[Pin("Kind", n)] if n % 2 else [] for n in range(8)], [Pin("oft", 21)]]
-    together = disco.translate(texts, iterations=3, pinned=pins)
+    together = disco.translate(texts, THREE_PASSES, DecodeRequest(pins))
     for text, own, found in zip(texts, pins, together, strict=True):
-        (alone,) = disco.translate([text], iterations=3, pinned=[own])
+        (alone,) = disco.translate([text], THREE_PASSES, DecodeRequest([own]))
+        assert disco.translate(text, THREE_PASSES, DecodeRequest(own)) == alone
         assert (alone.text, alone.pinned, alone.refused) == (found.text, found.pinned, found.refused)
-    assert disco.translate(texts, iterations=3, pinned=[[] for _ in texts]) == disco.translate(
-        texts, iterations=3
-    )
+    without = DecodeRequest([[] for _ in texts])
+    assert disco.translate(texts, THREE_PASSES, without) == disco.translate(texts, THREE_PASSES)
 
 
 def test_pins_of_the_sentences_of_a_paragraph(disco: Translator) -> None:
     text = "The old house sees. Today the child finds!"
-    (found,) = disco.translate([text], split=True, pinned=[[Pin("Kind", sentence=1), Pin("Haus", 0)]])
+    pins = [Pin("Kind", sentence=1), Pin("Haus", 0)]
+    found = disco.translate(text, request=DecodeRequest(pins), split=True)
     assert [contains(part.text, "Kind") for part in found.parts] == [False, True]
     assert found.parts[0].text.startswith("Haus")
     marked = [piece for piece, mark in zip(found.pieces, found.pinned, strict=True) if mark]
@@ -85,7 +87,7 @@ def test_one_text_that_is_refused_leaves_the_others(disco: Translator) -> None:
         "may be without a place": [Pin("Haus")] * 7,
     }
     pins = [*impossible.values(), [Pin("Haus")]]
-    found = disco.translate([TEXT] * len(pins), iterations=2, pinned=pins)
+    found = disco.translate([TEXT] * len(pins), DecodingOptions(iterations=2), DecodeRequest(pins))
     for why, each in zip(impossible, found, strict=False):
         assert why in each.refused
         assert (each.text, each.tokens) == ("", ())
@@ -93,21 +95,19 @@ def test_one_text_that_is_refused_leaves_the_others(disco: Translator) -> None:
 
 
 def test_mistakes_of_the_caller(disco: Translator, small: Small) -> None:
-    for pinned in ([[Pin("Haus")]], [Pin("Haus"), Pin("Kind")], ["Haus", "Kind"]):
+    for pins in ([[Pin("Haus")]], [Pin("Haus"), Pin("Kind")], ["Haus", "Kind"]):
         with pytest.raises(UserError, match="a list of pins for each of the 2 texts"):
-            disco.translate([TEXT, TEXT], pinned=pinned)
+            disco.translate([TEXT, TEXT], request=DecodeRequest(pins))
     with pytest.raises(UserError, match="cannot be pinned with strategy 'autoregressive'"):
-        disco.translate([TEXT], "autoregressive", pinned=[[Pin("Haus")]])
+        disco.translate(TEXT, DecodingOptions("autoregressive"), DecodeRequest([Pin("Haus")]))
     with pytest.raises(UserError, match="cannot be pinned with strategy 'beam'"):
-        Translator.from_pretrained(small.autoregressive).translate([TEXT], pinned=[[Pin("Haus")]])
+        Translator.from_pretrained(small.autoregressive).translate(TEXT, request=DecodeRequest([Pin("Haus")]))
 
 
 def test_pins_as_tokens(disco: Translator) -> None:
     ids = disco.text.source.encode(TEXT)
     word = tuple(disco.text.target.encode("Haus"))
-    found = disco.translate_ids(
-        [ids, ids], DecodingOptions(), pinned=[(TokenPin(word, 3),), (TokenPin((1,)),)]
-    )
+    found = disco.translate_ids([ids, ids], request=DecodeRequest([(TokenPin(word, 3),), (TokenPin((1,)),)]))
     assert found[0].tokens[3] == "ĠHaus"
     assert "only words of the vocabulary" in found[1].refused
 
@@ -115,7 +115,8 @@ def test_pins_as_tokens(disco: Translator) -> None:
 def test_every_pass_of_every_sentence_is_told(disco: Translator) -> None:
     texts, seen = ["The old house sees. Today the child finds!", "a" * 900, TEXT], list[Pass[str]]()
     pins = [[], [], [Pin("Haus", 1)]]
-    found = disco.translate(texts, split=True, long="refuse", trace=True, pinned=pins, on_pass=seen.append)
+    request = DecodeRequest(pins, trace=True, on_pass=seen.append)
+    found = disco.translate(texts, request=request, split=True, long="refuse")
     assert found[1].refused
     parts = {(t, n): part for t in (0, 2) for n, part in enumerate(found[t].parts or (found[t],))}
     assert {(now.text, now.sentence) for now in seen} == set(parts) == {(0, 0), (0, 1), (2, 0)}
@@ -128,8 +129,9 @@ def test_every_pass_of_every_sentence_is_told(disco: Translator) -> None:
     assert seen[-1].candidates[0].pinned[1]
 
 
-def test_a_rescorer_leaves_the_pins(small: Small) -> None:
-    translator = Translator.from_pretrained(small.disco, rescore_with="self")
-    (found,) = translator.translate([TEXT], pinned=[[Pin("Haus")]])
+@pytest.mark.parametrize("effort", ["normal", "high"])
+def test_a_reranker_leaves_the_pins(small: Small, effort: str) -> None:
+    translator = Translator.from_pretrained(small.disco, rerank_with="self")
+    found = translator.translate(TEXT, DecodingOptions(effort=effort), DecodeRequest([Pin("Haus")]))
     assert contains(found.text, "Haus")
     assert sum(found.pinned) == 1

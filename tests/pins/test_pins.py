@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -14,30 +14,26 @@ from hypothesis import strategies as st
 
 from disco_mt.core.errors import UserError
 from disco_mt.core.special_tokens import EOS, MASK, NUM_SPECIAL
-from disco_mt.decoding.length_beam import length_candidates
-from disco_mt.decoding.mask_predict import mask_predict
-from disco_mt.decoding.options import STRATEGIES, DecodingOptions, decode
-from disco_mt.decoding.reranking import rescore
-from disco_mt.decoding.results import CandidatePass, Hypothesis, Pass
-from disco_mt.nn.base import TranslationModel
-from disco_mt.pins.pinned import MOST_UNPLACED, Neighbours, Pinned, TokenPin, pin_problem, shortest
-from disco_mt.pins.place import best_places, lengths_for, pinned_candidates
+from disco_mt.decoding.length_beam import Candidates, length_candidates
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
+from disco_mt.decoding.results import CandidatePass, Pass
+from disco_mt.nn.base import ParallelModel, TranslationModel
+from disco_mt.pins.pinned import MOST_UNPLACED, Neighbours, TokenPin, pin_problem, shortest
+from disco_mt.pins.place import Pinned, best_places, lengths_for
 from disco_mt.pins.score import DRAFT_PASSES, draft, fit
-from disco_mt.systems.build import build_model
-from disco_mt.systems.disco.easy_first import easy_first
-from disco_mt.systems.disco.orders import by_rule
+from disco_mt.systems import SYSTEMS, check_pinnable, decode
+from disco_mt.systems.build import build_model, reranker_of
 from tiny import VOCABULARY, lively, padded, random_options, random_sources, tiny_config
 
 ANYTHING = Neighbours(torch.ones(VOCABULARY, dtype=torch.bool), torch.ones(VOCABULARY, dtype=torch.bool))
 LONGEST = 12  # words that the models of these tests can write
 Pins = tuple[TokenPin, ...]
-Decoder = Callable[..., list[Hypothesis[int]]]
-TWO = "left-to-right+easy-first"
-DECODERS: dict[str, tuple[str, Decoder]] = {
-    "disco, easy-first": ("disco", easy_first),
-    "disco, mask-predict": ("disco", mask_predict),
-    "disco, two orders": ("disco", lambda model, x, *more, **too: by_rule(model, x, TWO, *more, **too)),
-    "cmlm, mask-predict": ("cmlm", mask_predict),
+DECODERS: dict[str, tuple[str, DecodingOptions]] = {
+    "disco, easy-first": ("disco", DecodingOptions("easy-first")),
+    "disco, left-to-right": ("disco", DecodingOptions("left-to-right")),
+    "disco, mask-predict": ("disco", DecodingOptions("mask-predict")),
+    "disco, high effort": ("disco", DecodingOptions("easy-first", "high")),
+    "cmlm, mask-predict": ("cmlm", DecodingOptions("mask-predict")),
 }
 TOKENS = st.lists(st.integers(NUM_SPECIAL, VOCABULARY - 1), min_size=1, max_size=3).map(tuple)
 PINS = st.lists(st.builds(TokenPin, TOKENS, st.none() | st.integers(0, LONGEST - 1)), max_size=3).map(tuple)
@@ -55,6 +51,21 @@ def model_of(kind: str, seed: int) -> TranslationModel:
 
 def pinned(*sentences: Pins, neighbours: Neighbours = ANYTHING) -> Pinned:
     return Pinned(tuple(sentences), neighbours)
+
+
+def request(*sentences: Pins, neighbours: Neighbours = ANYTHING) -> DecodeRequest:
+    """Pins of each sentence of a batch, and a trace."""
+    return DecodeRequest(pinned(*sentences, neighbours=neighbours), trace=True)
+
+
+def options_of(name: str, iterations: int, length_beam: int) -> tuple[str, DecodingOptions]:
+    """The kind of model that a decoder is for, and how to decode with it."""
+    kind, options = DECODERS[name]
+    return kind, replace(options, iterations=iterations, length_beam=length_beam)
+
+
+def easy_first(iterations: int, length_beam: int) -> DecodingOptions:
+    return DecodingOptions("easy-first", iterations=iterations, length_beam=length_beam)
 
 
 def holds(now: CandidatePass[int], pins: Pins) -> bool:
@@ -78,11 +89,11 @@ def _somewhere(now: CandidatePass[int], pin: TokenPin, marks: Sequence[bool]) ->
 def test_pins_stand_in_every_pass_and_all_others_observe_them(
     name: str, seed: int, length: int, pins: Pins, iterations: int
 ) -> None:
-    kind, decoder = DECODERS[name]
+    kind, options = options_of(name, iterations, 4)
     source = padded(random_sources([length], seed))
-    (found,) = decoder(model_of(kind, seed), source, iterations, 4, trace=True, pinned=pinned(pins))
+    (found,) = decode(model_of(kind, seed), source, options, request(pins))
     assert found.trace is not None
-    candidates = 8 if "two" in name else 4
+    candidates = 12 if options.effort == "high" else 4
     assert len(found.trace.lengths) == candidates
     for k in range(candidates):
         first = found.trace.passes[0][k].pinned
@@ -109,25 +120,25 @@ def test_pins_stand_in_every_pass_and_all_others_observe_them(
 def test_a_sentence_with_pins_does_not_depend_on_its_batch(
     name: str, seed: int, drawn: list[tuple[int, Pins]]
 ) -> None:
-    kind, decoder = DECODERS[name]
+    kind, options = options_of(name, 4, 3)
     model = model_of(kind, seed)
     sources, pins = random_sources([length for length, _ in drawn], seed), [each for _, each in drawn]
-    together = decoder(model, padded(sources, 2), 4, 3, pinned=pinned(*pins))
+    together = decode(model, padded(sources, 2), options, request(*pins))
     for source, own, found in zip(sources, pins, together, strict=True):
-        (alone,) = decoder(model, padded([source]), 4, 3, pinned=pinned(own))
+        (alone,) = decode(model, padded([source]), options, request(own))
         assert (alone.tokens, alone.steps, alone.pinned) == (found.tokens, found.steps, found.pinned)
         assert alone.score == pytest.approx(found.score, abs=1e-10)
 
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_without_a_pin_nothing_changes(name: str) -> None:
-    kind, decoder = DECODERS[name]
+    kind, options = options_of(name, 4, 3)
     model, source = model_of(kind, 3), padded(random_sources([3, 6, 2], 3))
-    plain = decoder(model, source, 4, 3, trace=True)
-    assert decoder(model, source, 4, 3, trace=True, pinned=pinned((), (), ())) == plain
+    plain = decode(model, source, options, DecodeRequest(trace=True))
+    assert decode(model, source, options, request((), (), ())) == plain
     assert all(found.pinned == found.candidate_pins == () for found in plain)
     # ... and a neighbour with pins does not mark the others
-    other = decoder(model, source, 4, 3, pinned=pinned((), (TokenPin((7,), 1),), ()))
+    other = decode(model, source, options, request((), (TokenPin((7,), 1),), ()))
     assert [found.pinned for found in other if not any(found.pinned)] == [(), ()]
     assert other[0].tokens == plain[0].tokens
 
@@ -172,7 +183,7 @@ def test_easy_first_fills_in_around_the_pins_one_word_after_the_other(
     model = model_of("disco", seed)
     (source,) = random_sources([length], seed)
     with torch.inference_mode():
-        (found,) = easy_first(model, padded([source]), 30, 1, trace=True, pinned=pinned(pins))
+        (found,) = decode(model, padded([source]), easy_first(30, 1), request(pins))
         tokens, fixed = [MASK] * len(found.tokens), set()
         for pin in pins:
             tokens[pin.at : pin.end] = pin.tokens
@@ -190,11 +201,16 @@ def test_easy_first_fills_in_around_the_pins_one_word_after_the_other(
     assert found.score == pytest.approx(expected, abs=1e-9)
 
 
+@torch.inference_mode()
+def candidates_of(model: ParallelModel, pins: Pins, length_penalty: float = 1.0) -> Candidates:
+    """Candidates at four lengths with the pins in their places."""
+    options = DecodingOptions(length_beam=4, length_penalty=length_penalty)
+    return pinned(pins).candidates(model, model.encode(padded(random_sources([4], 1))), options)
+
+
 def test_a_surprising_pin_does_not_favour_long_candidates() -> None:
     """Equal words at every length: what the pin costs is the same for all, not less for the longer."""
-    model, source = model_of("disco", 1), padded(random_sources([4], 1))
-    with torch.inference_mode():
-        candidates = pinned_candidates(model, model.encode(source), 4, pinned((TokenPin((7,), 0),)))
+    candidates = candidates_of(model_of("disco", 1), (TokenPin((7,), 0),))
     assert candidates.pins is not None
     log_probs = torch.where(candidates.pins.where, -9.0, -0.1).double()
     scores = candidates.scores(log_probs)
@@ -202,10 +218,8 @@ def test_a_surprising_pin_does_not_favour_long_candidates() -> None:
 
 
 def test_a_length_penalty_weighs_pins_as_it_weighs_words() -> None:
-    model, source, penalty = model_of("disco", 1), padded(random_sources([4], 1)), 2.4
-    pins = pinned((TokenPin((7,), 0),))
-    with torch.inference_mode():
-        candidates = pinned_candidates(model, model.encode(source), 4, pins, penalty)
+    penalty = 2.4
+    candidates = candidates_of(model_of("disco", 1), (TokenPin((7,), 0),), penalty)
     assert candidates.pins is not None
     log_probs = torch.where(candidates.pins.where, -9.0, -0.1).double()
     lengths = candidates.lengths[0].tolist()
@@ -238,7 +252,8 @@ def test_a_place_is_judged_by_the_words_around_it(seed: int, width: int, token: 
 
 def test_mask_predict_counts_the_words_that_are_not_pinned() -> None:
     pins = (TokenPin((7, 8), 1), TokenPin((9,)))
-    (found,) = mask_predict(model_of("disco", 4), padded(random_sources([5])), 4, 3, True, pinned(pins))
+    options = DecodingOptions("mask-predict", iterations=4, length_beam=3)
+    (found,) = decode(model_of("disco", 4), padded(random_sources([5])), options, request(pins))
     assert found.trace is not None
     for t, passes in enumerate(found.trace.passes, start=1):
         for now in passes:
@@ -248,11 +263,11 @@ def test_mask_predict_counts_the_words_that_are_not_pinned() -> None:
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_what_the_model_would_have_written_may_be_pinned_as_a_whole(name: str) -> None:
-    kind, decoder = DECODERS[name]
+    kind, options = options_of(name, 4, 1)
     for seed in range(5):
         model, source = model_of(kind, seed), padded(random_sources([4], seed))
-        (plain,) = decoder(model, source, 4, 1)
-        (again,) = decoder(model, source, 4, 1, pinned=pinned((TokenPin(plain.tokens, 0),)))
+        (plain,) = decode(model, source, options)
+        (again,) = decode(model, source, options, request((TokenPin(plain.tokens, 0),)))
         assert again.tokens == plain.tokens
         assert (set(again.probabilities), all(again.pinned)) == ({1.0}, True)
 
@@ -274,11 +289,12 @@ def test_lengths_are_the_likeliest_that_hold_the_pins_and_leave_something_to_say
 
 def test_pins_that_leave_few_lengths_are_translated_with_those() -> None:
     model, source = model_of("disco", 1), padded(random_sources([4]))
-    (found,) = easy_first(model, source, 3, 5, True, pinned((TokenPin((7,), LONGEST - 2),)))
+    late = (TokenPin((7,), LONGEST - 2),)
+    (found,) = decode(model, source, easy_first(3, 5), request(late))
     assert found.trace is not None
     assert sorted(found.trace.lengths) == [LONGEST - 1, LONGEST]
-    with pytest.raises(ValueError, match="as many lengths"):  # translator.py keeps such sentences apart
-        easy_first(model, source.repeat(2, 1), 3, 5, False, pinned((TokenPin((7,), LONGEST - 2),), ()))
+    with pytest.raises(ValueError, match="as many lengths"):  # engine/reference.py keeps such sentences apart
+        decode(model, source.repeat(2, 1), easy_first(3, 5), request(late, ()))
 
 
 @given(
@@ -322,13 +338,13 @@ def test_shortest_is_the_first_length_with_room_for_all(pins: Pins) -> None:
 @given(st.integers(0, 10_000), SOME)
 @settings(max_examples=20, deadline=None)
 def test_neighbours_do_not_make_a_pinned_word_longer(name: str, seed: int, pins: Pins) -> None:
-    kind, decoder = DECODERS[name]
+    kind, options = options_of(name, 3, 3)
     draw = torch.Generator().manual_seed(seed)
     before, after = (torch.rand(VOCABULARY, generator=draw) < 0.3 for _ in range(2))
     before[VOCABULARY - 1] = after[VOCABULARY - 1] = True
     source = padded(random_sources([4], seed))
-    given_pins = pinned(pins, neighbours=Neighbours(before, after))
-    (found,) = decoder(model_of(kind, seed), source, 3, 3, trace=True, pinned=given_pins)
+    with_neighbours = request(pins, neighbours=Neighbours(before, after))
+    (found,) = decode(model_of(kind, seed), source, options, with_neighbours)
     assert found.trace is not None
     for now in itertools.chain.from_iterable(found.trace.passes):
         for n, (this, following) in enumerate(itertools.pairwise(now.pinned)):
@@ -344,8 +360,8 @@ def test_a_pin_that_is_no_whole_word_may_be_continued() -> None:
     followers = {}
     for closed in (True, False):
         pins = (TokenPin((7,), 1, closed),)
-        (found,) = easy_first(model, source, 3, 1, pinned=pinned(pins, neighbours=neighbours))
-        (free,) = easy_first(model, source, 3, 1, pinned=pinned(pins))
+        (found,) = decode(model, source, easy_first(3, 1), request(pins, neighbours=neighbours))
+        (free,) = decode(model, source, easy_first(3, 1), request(pins))
         followers[closed] = found.tokens[2], free.tokens[2]
     assert followers[True][0] == 6 != followers[True][1]
     assert followers[False][0] == followers[False][1]
@@ -374,25 +390,40 @@ def test_what_cannot_be_is_told_why(pins: Pins, why: str) -> None:
 
 def test_strategies_that_refine_take_pins() -> None:
     source = padded(random_sources([4]))
-    for kind, names in STRATEGIES.items():
-        for name in names:
+    for kind, system in SYSTEMS.items():
+        for name, decoder in system.decoders.items():
             options = DecodingOptions(name, iterations=2, length_beam=2, beam=2)
-            pins = pinned((TokenPin((7,), 0),))
-            if name not in ("autoregressive", "beam", "greedy"):
-                assert decode(model_of(kind, 1), source, options, pinned=pins)[0].tokens[0] == 7
+            pins = DecodeRequest(pinned((TokenPin((7,), 0),)))
+            refines = name not in ("autoregressive", "beam", "greedy")
+            assert decoder.pins == refines
+            if refines:
+                assert decode(model_of(kind, 1), source, options, pins)[0].tokens[0] == 7
             else:
                 with pytest.raises(UserError, match=f"cannot be pinned with strategy '{name}'"):
-                    decode(model_of(kind, 1), source, options, pinned=pins)
+                    decode(model_of(kind, 1), source, options, pins)
+
+
+def test_a_refusal_to_pin_lists_what_can_be_pinned() -> None:
+    with pytest.raises(
+        UserError, match=r"strategy 'beam' of a model of kind autoregressive; pins work with"
+    ) as told:
+        check_pinnable("autoregressive", "")
+    able = str(told.value).rpartition("pins work with ")[2].split(", ")
+    assert able == [
+        *("easy-first of disco models", "mask-predict of disco models", "left-to-right of disco models"),
+        *("right-to-left of disco models", "all-but-itself of disco models", "mask-predict of cmlm models"),
+    ]
 
 
 @pytest.mark.parametrize("name", ["easy-first", "mask-predict", "left-to-right"])
 def test_every_pass_is_told_as_it_happens(name: str) -> None:
     model, source, seen = model_of("disco", 5), padded(random_sources([4, 2])), list[Pass[int]]()
     options = DecodingOptions(name, iterations=4, length_beam=3)
-    found = decode(model, source, options, trace=True, on_pass=seen.append)
-    assert decode(model, source, options, on_pass=lambda now: None) == [
+    found = decode(model, source, options, DecodeRequest(trace=True, on_pass=seen.append))
+    assert decode(model, source, options, DecodeRequest(on_pass=lambda now: None)) == [
         replace(each, trace=None) for each in found
     ]
+    assert {now.strategy for now in seen} == {name}
     for b, each in enumerate(found):
         own = [now for now in seen if now.sentence == b]
         assert [now.step for now in own] == list(range(1, each.steps + 1))
@@ -407,14 +438,21 @@ def test_a_watcher_that_raises_ends_the_decoding() -> None:
         if now.step == 2:
             raise ConnectionResetError
 
+    options = DecodingOptions("mask-predict", iterations=9, length_beam=2)
     with pytest.raises(ConnectionResetError):
-        mask_predict(model_of("disco", 5), padded(random_sources([4])), 9, 2, on_pass=watch)
+        decode(model_of("disco", 5), padded(random_sources([4])), options, DecodeRequest(on_pass=watch))
 
 
-def test_a_rescorer_keeps_the_pins() -> None:
-    model, source = model_of("disco", 6), padded(random_sources([4]))
+def test_a_reranker_keeps_the_pins() -> None:
+    model, source, options = model_of("disco", 6), padded(random_sources([4])), easy_first(3, 5)
+    hypotheses = decode(model, source, options, request((TokenPin((7,), 1), TokenPin((9,)))))
     for seed in range(4):
-        hypotheses = easy_first(model, source, 3, 5, pinned=pinned((TokenPin((7,), 1), TokenPin((9,)))))
-        (found,) = rescore(model_of("disco", seed), source, hypotheses, 0.0)
+        reranker = reranker_of(model_of("disco", seed))
+        assert reranker is not None
+        (found,) = reranker.rerank(source, hypotheses, options)
         assert len(found.pinned) == len(found.tokens)
         assert sorted(token for token, mark in zip(found.tokens, found.pinned, strict=True) if mark) == [7, 9]
+        assert all(
+            mark == (probability == 1)
+            for mark, probability in zip(found.pinned, found.probabilities, strict=True)
+        )

@@ -13,16 +13,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from disco_mt.decoding.options import DecodingOptions
+from disco_mt.decoding.options import DecodingDefaults, DecodingOptions
 from disco_mt.nn.config import Stack
 from disco_mt.nn.directory import save_model
 from disco_mt.pins.parse import Pin
 from disco_mt.serve.decoder import Batch, LocalDecoder, Sentence
 from disco_mt.serve.invariant import BatchInvariant
 from disco_mt.serve.models import ServedModel
-from disco_mt.systems.build import build_model
-from disco_mt.systems.disco.model import DisCo
-from disco_mt.translator import Own, Translator
+from disco_mt.systems.build import build_model, reranker_of
+from disco_mt.translator import Translator
 from small_model import Small, sentences
 from tiny import MARIAN, lively
 
@@ -50,15 +49,17 @@ def served(small: Small, path: Path, **options: Any) -> ServedModel:
 
 
 @pytest.fixture(scope="module")
-def reader(wide: ServedModel) -> ServedModel:
-    """The same, which ranks its own candidates."""
+def reranking(wide: ServedModel) -> ServedModel:
+    """The same, which reranks its own candidates."""
     assert isinstance(wide.decoder, LocalDecoder)
     plain = wide.decoder.translator
-    assert isinstance(plain.model, DisCo)
-    return ServedModel.local("reader", replace(plain, rescorer=plain.model, own=Own(length_weight=0.5)))
+    defaults = DecodingDefaults(length_weight=0.5)
+    return ServedModel.local(
+        "reranking", replace(plain, reranker=reranker_of(plain.model), defaults=defaults)
+    )
 
 
-@pytest.mark.parametrize("name", ["wide", "reader", "converted"])
+@pytest.mark.parametrize("name", ["wide", "reranking", "converted"])
 @pytest.mark.parametrize("strategy", ["easy-first", "mask-predict"])
 def test_together_as_alone(request: pytest.FixtureRequest, name: str, strategy: str) -> None:
     wide: ServedModel = request.getfixturevalue(name)
@@ -69,7 +70,7 @@ def test_together_as_alone(request: pytest.FixtureRequest, name: str, strategy: 
     for text, found in zip(texts, together, strict=True):
         assert wide.translate(Batch([Sentence(text)], options)) == [found]
     assert isinstance(wide.decoder, LocalDecoder)
-    plain = wide.decoder.translator.translate(texts, strategy, 4)
+    plain = wide.decoder.translator.translate(texts, options)
     assert plain != together  # or the test would prove nothing: in torch's own arithmetic, rounding shows
 
 

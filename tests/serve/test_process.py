@@ -67,7 +67,9 @@ def test_who_does_not_want_more_passes_ends_them(far: ProcessDecoder) -> None:
 
     for _ in range(3):
         with pytest.raises(KeyError):
-            far.translate(Batch([Sentence("the " * 40)], DecodingOptions("mask-predict", 20)), enough)
+            far.translate(
+                Batch([Sentence("the " * 40)], DecodingOptions("mask-predict", iterations=20)), enough
+            )
     assert told == [1, 1, 1]
     assert far.translate(Batch([Sentence("a")], OPTIONS))
 

@@ -23,6 +23,7 @@ import torch
 
 from disco_mt.core.special_tokens import EOS, PAD
 from disco_mt.engine.ctranslate2 import CTranslate2Engine, export_ctranslate2
+from disco_mt.engine.select import EngineOptions
 from disco_mt.interop.marian import MarianOptions, import_marian
 from disco_mt.systems.autoregressive import decoding as search
 from disco_mt.systems.autoregressive.decoding import beam_search
@@ -86,7 +87,7 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
         subprocess.run(command, check=True)
     expected = json.loads(recorded.read_text(encoding="utf-8"))
     import_marian(ORIGINAL, "opus-mt-en-fr", folder / "model", MarianOptions(exact_tokenizer=True))
-    translator = Translator.from_pretrained(folder / "model", engine="reference")
+    translator = Translator.from_pretrained(folder / "model", EngineOptions(engine="reference"))
     sources = translator.text.source.encode_batch(expected["texts"])
     with gzip.open(NEWS / "newstest2013.fr.gz", "rt", encoding="utf-8", newline="\n") as lines:
         references = [line.rstrip("\n") for line in lines][: len(sources)]

@@ -16,9 +16,9 @@ from disco_mt.core.errors import UserError
 from disco_mt.core.special_tokens import NUM_SPECIAL
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.losses import Losses, Objective
+from disco_mt.nn.objective import ObjectiveOptions
 from disco_mt.systems.autoregressive.model import Autoregressive
 from disco_mt.systems.disco.model import DisCo
-from disco_mt.nn.objective import ObjectiveOptions
 from disco_mt.systems.objective import build_objective
 from disco_mt.training.recipe import Recipe
 from small_model import Small, make_small
@@ -189,7 +189,7 @@ def test_the_teacher_learns_nothing(model: DisCo, teacher: Autoregressive) -> No
 
 
 def test_refusals() -> None:
-    with pytest.raises(UserError, match=r"1 at most together, got 0\.6 and 0\.5"):
+    with pytest.raises(UserError, match=r"must add up to at most 1, got 0\.6 and 0\.5"):
         ObjectiveOptions("mixture", left_to_right_share=0.6, prefix_share=0.5)
     for name in ("prefix_share", "teacher_weight"):
         with pytest.raises(UserError, match=rf"objective\.{name} must be between 0 and 1, got 1\.5"):

@@ -10,12 +10,14 @@ from disco_mt.core.batch import Batch
 from disco_mt.core.errors import UserError
 from disco_mt.core.special_tokens import MASK
 from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.objective import ObjectiveOptions
+from disco_mt.systems import SYSTEMS
 from disco_mt.systems.build import build_model
 from disco_mt.systems.cmlm.objectives import random_masks
-from disco_mt.systems.objective import OBJECTIVES, ObjectiveOptions, build_objective
+from disco_mt.systems.objective import build_objective
 from tiny import lively, padded, random_sources, tiny_config
 
-EVERY = [(kind, name) for kind, names in OBJECTIVES.items() for name in names]
+EVERY = [(system.name, name) for system in SYSTEMS.values() for name in system.objectives]
 
 
 def make(kind: str, name: str) -> tuple[TranslationModel, object]:

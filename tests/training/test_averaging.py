@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -97,10 +98,11 @@ def test_without_the_data_a_number_must_be_given(run: Path, tmp_path: Path) -> N
     """Runs of older versions do not say where their data are, and data can move."""
     with pytest.raises(UserError, match=r"is missing in it; give the --out of disco train"):
         score_means(tmp_path)
+    old, gone = shutil.copytree(run, tmp_path / "old"), tmp_path / "gone"
     for content, reason in (
-        ({"recipe": {}}, f"{tmp_path} does not say where its data are"),
-        ({"recipe": {}, "data": str(tmp_path / "gone")}, f"{tmp_path / 'gone'} does not exist any more"),
+        ({"recipe": {}}, f"{old} does not say where its data are"),
+        ({"recipe": {}, "data": str(gone)}, f"{gone} does not exist any more"),
     ):
-        (tmp_path / "run.json").write_text(json.dumps(content))
+        (old / "run.json").write_text(json.dumps(content))
         with pytest.raises(UserError, match=f"{reason}; give the dataset with --data, or a number"):
-            score_means(tmp_path)
+            score_means(old)

@@ -22,10 +22,9 @@ from disco_mt.evaluation.probe import probe
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.config import ModelConfig, Stack
 from disco_mt.nn.directory import read_config, save_model, weights
-from disco_mt.systems.build import load_weights
 from disco_mt.nn.find import find_model
 from disco_mt.systems.autoregressive.model import Autoregressive
-from disco_mt.systems.build import build_model
+from disco_mt.systems.build import build_model, load_weights
 from disco_mt.systems.disco.model import DisCo
 from disco_mt.training.recipe import Recipe
 from disco_mt.training.start import Fitted, StartOptions, start_from

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -9,48 +11,63 @@ from pathlib import Path
 import pytest
 import tiny_run
 import torch
+from safetensors.torch import load_file, save_file
 from test_resume import interrupting
 from tiny_run import OPTIONS, go, last, same, story
 
 from disco_mt.core.errors import UserError
-from disco_mt.training.muon import Muon, orthogonal
-from disco_mt.training.optimizer import build_optimizer
+from disco_mt.core.files import sha256
+from disco_mt.training.checkpoints import _digest, step_directories
+from disco_mt.training.optimizer import MuonAndAdamW, _adamw, _muon, build_optimizer
 from disco_mt.training.options import TrainingOptions
 
 MUON = replace(OPTIONS, optimizer="muon")
 
 
-@pytest.mark.parametrize("shape", [(16, 16), (32, 16), (16, 64)])
-def test_orthogonal_keeps_the_singular_vectors_and_levels_the_values(shape: tuple[int, int]) -> None:
-    matrices = torch.randn(3, *shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    for matrix, found in zip(matrices, orthogonal(matrices), strict=True):
-        left, values, right = torch.linalg.svd(matrix, full_matrices=False)
-        level = left.T @ found @ right.T
-        assert torch.allclose(level, level.diagonal().diag(), atol=1e-9)
-        strong = values / values.norm() > 1e-3
-        assert (level.diagonal()[strong] - 1).abs().max() < 0.35
-        assert values.max() / values.min() > 1.5  # they were not level before
+def orthogonal(matrix: torch.Tensor) -> torch.Tensor:
+    """Jordan's iteration in full precision: the specification, in five lines."""
+    x = matrix / matrix.norm()
+    for _ in range(5):
+        square = x @ x.mT
+        x = 3.4445 * x + (-4.7750 * square + 2.0315 * square @ square) @ x
+    return x
 
 
-def test_a_step_of_a_matrix_is_the_learning_rate_long() -> None:
-    """0.2 a number on average, as AdamW's steps have it; the decay is a part of the weights."""
-    matrix = torch.nn.Parameter(torch.ones(16, 64))
-    other = torch.nn.Parameter(torch.ones(4))
-    adamw = torch.optim.AdamW([other], lr=0.01, weight_decay=0.5)
-    optimizer = Muon([matrix], adamw)
-    gradient = torch.randn(16, 64, generator=torch.Generator().manual_seed(2))
-    matrix.grad, other.grad = gradient.clone(), torch.ones(4)
-    optimizer.step()
-    step = matrix.detach() - (1 - 0.01 * 0.5)
-    assert step.square().mean().sqrt() == pytest.approx(0.01 * 0.2, rel=0.2)
-    assert torch.allclose(step, -0.01 * 0.2 * 8 * orthogonal(gradient[None])[0], atol=1e-6)
-    assert torch.allclose(other.detach(), torch.full((4,), 1 - 0.01 * 0.5 - 0.01), atol=1e-6)
+def reference(
+    weights: torch.Tensor, gradients: list[torch.Tensor], rate: float, decay: float
+) -> torch.Tensor:
+    """Muon as version 0.1 had it, in float64: Nesterov momentum of means, steps of AdamW's size."""
+    mean = torch.zeros_like(weights)
+    for gradient in gradients:
+        mean = 0.95 * mean + 0.05 * gradient
+        step = orthogonal(0.05 * gradient + 0.95 * mean)
+        weights = weights * (1 - rate * decay) - rate * 0.2 * max(weights.shape) ** 0.5 * step
+    return weights
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (32, 16), (16, 64), (192, 64)])
+def test_torch_has_the_muon_that_we_had(shape: tuple[int, int]) -> None:
+    """But for its products in bfloat16, which change a step by some percent, in no direction of its own."""
+    random = torch.Generator().manual_seed(1)
+    gradients = [torch.randn(shape, generator=random, dtype=torch.float64) for _ in range(5)]
+    matrix, other = torch.nn.Parameter(torch.ones(shape)), torch.nn.Parameter(torch.ones(4))
+    options = replace(MUON, learning_rate=0.01, weight_decay=0.5)
+    optimizer = MuonAndAdamW(_muon([matrix], options), _adamw([other], options))
+    for gradient in gradients:
+        matrix.grad, other.grad = gradient.float(), torch.ones(4)
+        optimizer.step()
+    still = torch.full(shape, (1 - 0.01 * 0.5) ** 5, dtype=torch.float64)
+    wanted = reference(torch.ones(shape, dtype=torch.float64), gradients, 0.01, 0.5) - still
+    found = matrix.detach().double() - still
+    assert (found - wanted).norm() < 0.03 * wanted.norm()
+    assert found.norm() == pytest.approx(float(wanted.norm()), rel=0.01)
+    assert not torch.equal(other.detach(), torch.ones(4))
 
 
 def test_embeddings_norms_and_the_length_predictor_learn_by_adamw(tmp_path: Path) -> None:
     model = tiny_run.model()
     optimizer = build_optimizer(model, MUON)
-    assert isinstance(optimizer, Muon)
+    assert isinstance(optimizer, MuonAndAdamW)
     orthogonal_ones = {id(parameter) for parameter in optimizer.param_groups[0]["params"]}
     for name, parameter in model.named_parameters():
         in_a_layer = ".layers." in f".{name}" and name.endswith(".weight") and "norm" not in name
@@ -77,7 +94,30 @@ def test_stopped_and_resumed_is_the_same(tmp_path: Path, batch: int) -> None:
     assert go(run, MUON, resume=True).reason == "steps"
     assert same(last(run), last(straight))
     assert story(run) == story(straight)
-    assert {name.split(".")[0] for name in last(run)} >= {"momentum", "exp_avg", "exp_avg_sq"}
+    assert {name.split(".")[0] for name in last(run)} >= {"momentum_buffer", "exp_avg", "exp_avg_sq"}
+
+
+def test_a_run_of_version_0_1_goes_on(tmp_path: Path) -> None:
+    """Its momentum had another name in the checkpoints, and the same meaning."""
+    run, old = tmp_path / "run", tmp_path / "old"
+    go(run, replace(MUON, max_steps=5))
+    shutil.copytree(run, old)
+    rename_momentum(step_directories(old / "checkpoints")[-1])
+    go(run, MUON, resume=True)
+    go(old, MUON, resume=True)
+    assert same(last(run), last(old))
+
+
+def rename_momentum(checkpoint: Path) -> None:
+    """As version 0.1 wrote it."""
+    file, state = checkpoint / "optimizer.safetensors", checkpoint / "state.json"
+    tensors = {name.replace("momentum_buffer.", "momentum."): each for name, each in load_file(file).items()}
+    assert any(name.startswith("momentum.") for name in tensors)
+    save_file(tensors, file)
+    content = json.loads(state.read_text())
+    del content["sha256"]
+    content["files"][file.name] = sha256(file)
+    state.write_text(json.dumps({**content, "sha256": _digest(content)}))
 
 
 def test_a_run_does_not_change_its_optimizer(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ import torch
 
 from disco_mt.cli import main
 from disco_mt.nn.directory import read_config, weights
-from disco_mt.systems.build import load_weights
 from disco_mt.suites.package import package
 from disco_mt.suites.suite import load_suite
 from disco_mt.suites.workspace import Workspace
+from disco_mt.systems.build import load_weights
 from disco_mt.training.rundir import read_log
 from tiny_suite import write_corpus, write_suite
 

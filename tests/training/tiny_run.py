@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,9 @@ from disco_mt.data.dataset import Dataset, Side, Split
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.config import Length, ModelConfig, Stack
 from disco_mt.nn.losses import Objective
+from disco_mt.nn.objective import ObjectiveOptions
 from disco_mt.systems.build import build_model
-from disco_mt.systems.disco.objectives_disco import disco
+from disco_mt.systems.objective import build_objective
 from disco_mt.text.pair import TextPair
 from disco_mt.text.tokenizer import Tokenizer
 from disco_mt.training.checkpoints import step_directories
@@ -104,7 +104,7 @@ def score(model: TranslationModel) -> DevScore:
     return DevScore(bleu=float(model.output.weight.sum()) % 50, steps=2.5, seconds=0.1)
 
 
-OBJECTIVE: Objective = partial(disco, smoothing=0.1)
+OBJECTIVE: Objective = build_objective("disco", ObjectiveOptions())
 
 
 def go(
