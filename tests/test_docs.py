@@ -59,7 +59,7 @@ def commands(path: Path) -> list[list[str]]:
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that the pages name."""
     monkeypatch.chdir(tmp_path)
-    write_phrasebook(tmp_path / "text", train=120, valid=4, test=4, translations=1)
+    write_phrasebook(tmp_path / "text", train=300, valid=4, test=4, translations=1)
     for file in (tmp_path / "text").iterdir():
         file.rename(tmp_path / file.name)
     return tmp_path
