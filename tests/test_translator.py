@@ -160,9 +160,7 @@ def test_effort_is_a_preset(small: Small) -> None:
     by_reference = Translator.from_pretrained(small.disco, EngineOptions(engine="reference"))
     again = by_reference.translate(texts, DecodingOptions(effort="high"))
     assert [each.tokens for each in again] == [each.tokens for each in high]
-    with pytest.raises(
-        UserError, match="'mask-predict' of a model of kind disco has no effort 'high'"
-    ):
+    with pytest.raises(UserError, match="'mask-predict' of a model of kind disco has no effort 'high'"):
         reranked.translate(texts, DecodingOptions("mask-predict", "high"))
     with pytest.raises(UserError, match=r"effort must be one of .*got 'highest'"):
         DecodingOptions(effort="highest")  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 
 from disco_mt.core.errors import UserError
@@ -62,6 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _dispatch(arguments: list[str]) -> int:
+    arguments = _with_plugins(arguments)
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_overview())
         return 0 if arguments else 2
@@ -71,6 +73,21 @@ def _dispatch(arguments: list[str]) -> int:
     if arguments[0] not in VERBS:
         raise UserError(f"unknown verb {arguments[0]!r}; there are: {', '.join(VERBS)}")
     return _command(arguments[0])(arguments[1:])
+
+
+def _with_plugins(arguments: list[str]) -> list[str]:
+    """Take --plugin FILE from the front, as often as it is there."""
+    while arguments and arguments[0].partition("=")[0] == "--plugin":
+        from disco_mt.core.plugins import add_plugin
+
+        _, joined, value = arguments[0].partition("=")
+        if not joined:
+            value, arguments = (arguments[1] if len(arguments) > 1 else ""), arguments[1:]
+        if not value:
+            raise UserError("--plugin needs a Python file: disco --plugin my_system.py train ...")
+        add_plugin(Path(value))
+        arguments = arguments[1:]
+    return arguments
 
 
 def _terminated(number: int, _: FrameType | None) -> None:
@@ -108,6 +125,7 @@ def _overview() -> str:
         "(DisCo transformer, parallel easy-first).\n\n"
         f"{verbs}\n\n"
         "  disco VERB --help   options of a verb, with examples\n"
+        "  disco --plugin FILE VERB ...   with a system, objective or decoder of your own\n"
         "  disco --version\n\n"
         "Try: disco demo"
     )

@@ -16,14 +16,34 @@ from disco_mt.text.lines import read_lines, split_lines
 
 Result = TypeVar("Result")
 
+RENAMED = {
+    "--rescore-with": "--rerank-with",
+    "--settle": "--effort high",
+    "--read": "--effort high",
+    "--drop-behind": "",
+    "--drop-after": "",
+}
+"""Options of 0.1 and what they are now; empty: removed without a replacement."""
+
 
 def call(
     function: Callable[..., Result], verb: str, arguments: list[str], default: Result | None = None
 ) -> Result:
     """Call a verb's function, or make its dataclass, from the command line; its docstring is the help."""
+    _refuse_renamed(arguments)
     config = (tyro.conf.OmitArgPrefixes,) if default is None else ()
     kept: Any = tyro.MISSING_NONPROP if default is None else default
     return tyro.cli(function, prog=f"disco {verb}", args=arguments, default=kept, config=config)
+
+
+def _refuse_renamed(arguments: list[str]) -> None:
+    """Name the new option where an old one is used."""
+    for argument in arguments:
+        name = argument.partition("=")[0].replace("_", "-").replace("--pruning.", "--")
+        if name in RENAMED:
+            new = RENAMED[name]
+            told = f"is now {new}" if new else "was removed: candidates are no longer dropped"
+            raise UserError(f"{name} {told}; see docs/migration-0.2.md")
 
 
 def use_threads(threads: int) -> None:

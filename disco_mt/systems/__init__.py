@@ -7,10 +7,12 @@ from dataclasses import fields, replace
 from torch import Tensor
 
 from disco_mt.core.errors import UserError
+from disco_mt.core.plugins import load_plugins
 from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.decoding.results import Hypothesis
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.config import ModelConfig
+from disco_mt.nn.objective import Learn
 from disco_mt.systems import autoregressive, cmlm, disco
 from disco_mt.systems.system import Decoder, System
 
@@ -25,6 +27,20 @@ def register(system: System) -> System:
         raise UserError(f"there is already a system {system.name!r}; choose another name")
     SYSTEMS[system.name] = system
     return system
+
+
+def register_objective(kind: str, name: str, objective: Learn) -> None:
+    """Add an objective to a system from outside."""
+    if name in system_for(kind).objectives:
+        raise UserError(f"{kind} models already have an objective {name!r}; choose another name")
+    system_for(kind).objectives[name] = objective
+
+
+def register_decoder(kind: str, strategy: str, decoder: Decoder) -> None:
+    """Add a decoder to a system from outside."""
+    if strategy in system_for(kind).decoders:
+        raise UserError(f"{kind} models already have a strategy {strategy!r}; choose another name")
+    system_for(kind).decoders[strategy] = decoder
 
 
 def system_for(kind: str) -> System:
@@ -101,3 +117,6 @@ def check_pinnable(kind: str, strategy: str) -> None:
             f"words cannot be pinned with strategy {strategy_for(kind, strategy)!r} of a model of kind "
             f"{kind}; pins work with {', '.join(able)}"
         )
+
+
+load_plugins()

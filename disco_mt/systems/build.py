@@ -13,7 +13,7 @@ from disco_mt.core.errors import UserError
 from disco_mt.decoding.reranking import Reranker, check_same_vocabulary
 from disco_mt.nn.base import ParallelModel, TranslationModel, initialise
 from disco_mt.nn.config import ModelConfig
-from disco_mt.nn.directory import FROZEN, WEIGHTS, Directory, load_tensors, read_config, read_tensors
+from disco_mt.nn.directory import CONFIG, FROZEN, WEIGHTS, Directory, load_tensors, read_config, read_tensors
 from disco_mt.nn.find import find_model
 from disco_mt.nn.layers import Positions
 from disco_mt.systems import SYSTEMS, check_model, system_for
@@ -61,6 +61,10 @@ class _Uninitialised(TorchFunctionMode):
 
 def load_weights(directory: Directory) -> TranslationModel:
     """The model, on the CPU, in float32 and ready to translate."""
+    try:
+        check_model(directory.model)
+    except UserError as error:
+        raise UserError(f"{directory.path / CONFIG}: {error}") from None
     names = (WEIGHTS, FROZEN) if directory.frozen else (WEIGHTS,)
     tensors = {name: tensor for file in names for name, tensor in read_tensors(directory.path / file).items()}
     model = empty_model(directory.model)

@@ -62,8 +62,9 @@ def test_unknown_verb_lists_the_verbs(refused: Disco) -> None:
 CHOICES = [
     (("translate", "x", "--strategy", "beem"), "easy-first, mask-predict"),
     (("translate", "x", "--strategy", "beam"), "does not fit a model of kind disco"),
-    (("translate", "x", "--strategy", "easy-first+easy-first"), "only orders of disco models go side"),
-    (("translate", "x", "--strategy", "easy-first+beam"), "only orders of disco models go side"),
+    (("translate", "x", "--strategy", "easy-first+left-to-right"), "joined with + are now effort high"),
+    (("translate", "x", "--effort", "highest"), "'fast', 'normal', 'high'"),
+    (("translate", "x", "--strategy", "mask-predict", "--effort", "high"), "it has: fast, normal"),
     (("translate", "x", "--device", "tpu"), "cpu, cuda, mps"),
     (("translate", "x", "--device", "cpu:x"), "cpu, cuda, mps"),
     (("translate", "x", "--long", "cut"), "'split', 'refuse'"),
@@ -138,7 +139,7 @@ def test_rescoring_with_a_foreign_vocabulary(
 ) -> None:
     disco(*prepare(small, tmp_path / "other", vocabulary_size=300), "--quiet")
     foreign = make_model(tmp_path / "foreign", tmp_path / "other", "autoregressive")
-    command = ("translate", "x", "--model", small.disco, "--rescore-with", foreign)
+    command = ("translate", "x", "--model", small.disco, "--rerank-with", foreign)
     assert "must share languages and tokenizers" in refused(*command).said
     assert "there is no model 'nobody'" in refused(*command[:-1], "nobody").said
     assert disco(*command[:-1], small.autoregressive, "--iterations", "1").code == 0
@@ -410,7 +411,7 @@ BAD_RECIPES = {
     "number for a table": ("model = 3", "model must be a table, got 3"),
     "number for a nested table": ("[model]\nencoder = 6", "encoder must be a table, got 6"),
     "list for a table": ("[[model]]\nwidth = 16", "model must be a table"),
-    "model.kind": ('[model]\nkind = "gpt"', "disco, cmlm, autoregressive; got 'gpt'"),
+    "model.kind": ('[model]\nkind = "gpt"', "disco, cmlm, autoregressive, got 'gpt'"),
     "model.norm": ('[model]\nnorm = "both"', "post, pre; got 'both'"),
     "model.activation": ('[model]\nactivation = "tanh"', "gelu, relu, silu; got 'tanh'"),
     "model.positions": ('[model]\npositions = "rope"', "learned, sinusoidal, marian; got 'rope'"),
@@ -451,7 +452,7 @@ def test_no_recipe(refused: Disco, small: Small, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (("--model.kind", "gpt"), "'disco', 'cmlm', 'autoregressive'"),
+        (("--model.kind", "gpt"), "disco, cmlm, autoregressive, got 'gpt'"),
         (("--model.tying", "some"), "'all', 'decoder', 'none'"),
         (("--objective.name", "gan"), "disco, left-to-right"),
         (("--decoding.strategy", "beam"), "easy-first, mask-predict"),
@@ -474,3 +475,20 @@ def test_tied_tables_need_a_joint_vocabulary(
     disco(*prepare(small, tmp_path / "apart", vocabulary="separate"), "--quiet")
     said = refused("train", "phrasebook.disco", "--data", tmp_path / "apart", "--out", tmp_path / "run").said
     assert "model.tying 'all' needs a joint vocabulary" in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("--rescore-with=self", "--rescore-with is now --rerank-with"),
+        ("--settle", "--settle is now --effort high"),
+        ("--read", "--read is now --effort high"),
+        ("--drop-behind", "--drop-behind was removed"),
+    ],
+)
+def test_an_option_of_an_older_release_is_refused_with_the_new_one_named(
+    disco: Disco, old: str, new: str
+) -> None:
+    done = disco("translate", "x", old, "1")
+    assert (done.code, done.out) == (2, "")
+    assert new in done.err

@@ -2,8 +2,8 @@
 
 Parallel easy-first (Section 3.2) predicts each word from the words that were easier than it: the order z is
 that of the first pass's probabilities and stays fixed. At the latest after N + 1 passes nothing changes any
-more, since rank r depends on lower ranks only. The other orders are ablations (Section 5.2), and candidates for
-reranking; all-but-itself is no order and may cycle.
+more, since rank r depends on lower ranks only. The other orders are ablations (Section 5.2), or more
+candidates for reranking; all-but-itself is no order and may cycle.
 """
 
 from __future__ import annotations
