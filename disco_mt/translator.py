@@ -12,12 +12,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, overload
 
-from disco_mt.core.errors import UserError
-from disco_mt.decoding.batching import batches, with_eos
 from disco_mt.decoding.options import DecodeRequest, DecodingDefaults, DecodingOptions, read_defaults
-from disco_mt.decoding.reranking import Reranker, best_candidate
+from disco_mt.decoding.reranking import Reranker
 from disco_mt.decoding.results import Hypothesis, Translation
-from disco_mt.engine.select import Engine, EngineOptions, make_engine, reference_engine
+from disco_mt.engine.reference import Engine
+from disco_mt.engine.select import EngineOptions, make_engine
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.directory import CONFIG, check_vocabulary, read_config
 from disco_mt.nn.find import check_device, find_model
@@ -139,41 +138,32 @@ class Translator:
         target = self.text.target
         on_pass = request.on_pass and named_passes(request.on_pass, rest, target)
         request = replace(request, pins=[pins[index] for index in rest], on_pass=on_pass)
-        for index, hypothesis in self.hypotheses([sentences[index] for index in rest], options, request):
-            results[rest[index]] = named(hypothesis, target)
+        decoded = self.hypotheses([sentences[index] for index in rest], options, request)
+        results |= {rest[index]: named(hypothesis, target) for index, hypothesis in decoded.items()}
         return [results[index] for index in range(len(sentences))]
 
     def hypotheses(
         self, sentences: Sequence[Ids], options: DecodingOptions, request: DecodeRequest
-    ) -> Iterator[tuple[int, Hypothesis[int]]]:
-        """Decode and rerank: (index, hypothesis) of each sentence. options: `resolved`."""
+    ) -> dict[int, Hypothesis[int]]:
+        """Decode and rerank sentences; by index. options: `resolved`."""
         reranker = self.reranker_for(options)
         itself = reranker is not None and reranker.model is self.model
         request = replace(request, score_candidates=itself)
         found: dict[int, Hypothesis[int]] = {}
-        for engine, chosen in self._engines(options, request):
-            its = replace(request, pins=[request.pins[index] for index in chosen])
-            for number, hypothesis in engine.decode([sentences[index] for index in chosen], options, its):
-                found[chosen[number]] = hypothesis
-                if request.progress is not None:
-                    request.progress(1)
-        if reranker is None:
-            yield from found.items()
-            return
-        unscored = [index for index in found if not found[index].candidate_scores]
-        for batch in batches(sentences, unscored, 1 if request.watched else request.batch_tokens):
-            source = with_eos([sentences[index] for index in batch]).to(self.device)
-            made = reranker.scored(source, [found[index] for index in batch], options)
-            found |= zip(batch, made, strict=True)
-        for index, hypothesis in found.items():
-            yield index, best_candidate(hypothesis, options.weight)
+        for index, hypothesis in self.engine.decode(sentences, options, request):
+            found[index] = hypothesis
+            if request.progress is not None:
+                request.progress(1)
+        return found if reranker is None else reranker.rerank_all(sentences, found, options, request)
 
     def resolved(self, options: DecodingOptions) -> DecodingOptions:
         """Options with a strategy, and the model's own defaults where nothing else is asked for."""
         kind = self.model.config.kind
-        decoder_for(kind, options.strategy, options.effort)  # refuse before any work
+        decoder = decoder_for(kind, options.strategy, options.effort)  # refuse before any work
         options = replace(options, strategy=strategy_for(kind, options.strategy))
         filled = self.defaults.fill(options, self.reranker is not None)
+        if filled.effort not in decoder.efforts:  # the model's own, for another strategy
+            filled = replace(filled, effort="normal")
         reranker = self.reranker_for(filled)
         itself = reranker is not None and reranker.model is self.model
         return filled if itself else replace(filled, length_weight=options.length_weight)
@@ -185,25 +175,6 @@ class Translator:
         reranker = self.reranker or (reranker_of(self.model) if options.effort == "high" else None)
         written = options.strategy == "autoregressive"
         return None if written and reranker is not None and reranker.model is self.model else reranker
-
-    def _engines(
-        self, options: DecodingOptions, request: DecodeRequest
-    ) -> Iterator[tuple[Engine, list[int]]]:
-        """Who decodes which sentences: the engine what it can, the plain algorithms the rest."""
-        if not self.engine.supports(options, NO_REQUEST) and self.engine.precision != "fp32":
-            raise UserError(
-                f"strategy {options.strategy!r} has no precision {self.engine.precision}; it has: fp32"
-            )
-        every = range(len(request.pins))
-        if self.engine.supports(options, request):
-            mine = list(every)
-        else:
-            able = self.engine.supports(options, replace(request, pins=None))
-            mine = [index for index in every if able and not request.pins[index]]
-        if mine:
-            yield self.engine, mine
-        if rest := sorted(set(every) - set(mine)):
-            yield reference_engine(self.model, self.text, self.device), rest
 
     def _not_decoded(
         self, sentences: Sequence[Ids], pins: Sequence[TokenPins]

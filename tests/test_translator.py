@@ -183,6 +183,15 @@ def test_a_model_of_an_older_release_that_asked_for_care_gets_effort_high(
     assert unranked.translate(texts) == Translator.from_pretrained(small.disco).translate(texts)
 
 
+def test_a_models_own_effort_is_for_strategies_that_have_it(small: Small) -> None:
+    careful = Translator.from_pretrained(small.disco, rerank_with="self")
+    careful = replace(careful, defaults=DecodingDefaults(rerank="self", effort="high"))
+    assert careful.resolved(DecodingOptions()).effort == "high"
+    for strategy in ("left-to-right", "mask-predict", "autoregressive"):
+        assert careful.resolved(DecodingOptions(strategy)).effort == "normal"
+        assert careful.resolved(DecodingOptions(strategy, "fast")).effort == "fast"
+
+
 def test_one_string_is_one_text(disco: Translator) -> None:
     text = "The old house."
     assert disco.translate(text) == disco.translate([text])[0] == disco.translate((text,))[0]

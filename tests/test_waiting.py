@@ -29,7 +29,7 @@ def policy(code: str, **environment: str) -> str:
         "import disco_mt",
         "import disco_mt.cli",
         "from disco_mt import Translator",
-        "import disco_mt.bench.child",
+        "import disco_mt.bench.process",
         "import disco_mt.serve.process",
     ],
 )

@@ -1,9 +1,9 @@
-"""The measurement: all systems in one run, taking turns, each in its own process.
+"""The measurement: all entries in one run, taking turns, each in its own process.
 
-For every number of threads: load, warm up, then rounds. In a round every system translates the same
-sentences one at a time, the first one of them twice (only the second counts: what the last system left in the
-caches is not its fault). The order changes from round to round, so that whatever else the machine does meets
-all of them. Then the same with batches.
+For every number of threads: load, warm up, then rounds. In a round every entry translates the same sentences
+one at a time, the first one of them twice (only the second counts: what the last entry left in the caches is
+not its fault). The order changes from round to round, so that whatever else the machine does meets all of
+them. Then the same with batches.
 """
 
 from __future__ import annotations
@@ -12,20 +12,25 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from disco_mt.bench.child import Child, Died
-from disco_mt.bench.export import exported
-from disco_mt.bench.sentences import Outcome, Sentence
-from disco_mt.bench.system import System
-from disco_mt.bench.worker import Memory
+from disco_mt.bench.entries import Entry, Weights
+from disco_mt.bench.process import Child, Died, Memory, Worker
+from disco_mt.bench.runners import Outcome, load_model
+from disco_mt.bench.sentences import Sentence
 from disco_mt.core.errors import UserError
 from disco_mt.core.machine import avoid_broken_amx
 from disco_mt.core.settings import at_least
+from disco_mt.core.special_tokens import NUM_SPECIAL, SPECIAL_TOKENS
+from disco_mt.engine.ctranslate2 import export_ctranslate2
+from disco_mt.engine.shortlist import Shortlist
+from disco_mt.nn.directory import read_config
 from disco_mt.reporting.load import Load, LoadGuard
+from disco_mt.reporting.timing import rounds
+from disco_mt.text.pair import TextPair
 
 _SPIN = 0.25  # seconds that the idle threads of a runtime keep spinning after their work
 Advance = Callable[[int], None]
@@ -50,14 +55,14 @@ class Plan:
                 at_least(name, value, 1)
         at_least("repeats", self.repeats, 1)
 
-    def rounds(self) -> int:
-        """Turns of each system."""
+    def turns(self) -> int:
+        """How often each entry has its turn."""
         return len(self.threads) * (self.repeats + self.batch_repeats * len(self.sizes)) + 1
 
 
 @dataclass
 class Times:
-    """One system with one number of threads."""
+    """One entry with one number of threads."""
 
     seconds: list[list[float]] = field(default_factory=list)  # [repeat][sentence]
     processor: list[list[float]] = field(default_factory=list)  # the same, of processor time
@@ -66,13 +71,18 @@ class Times:
 
 @dataclass
 class Result:
-    """All that was found out about a system."""
+    """All that was measured of one entry."""
 
-    system: System
+    entry: Entry
     times: dict[int, Times] = field(default_factory=dict)  # by threads
     memory: Memory | None = None
     outcomes: list[Outcome] = field(default_factory=list)  # of the scored sentences
     died: str = ""  # why the rest is missing
+
+    @property
+    def label(self) -> str:
+        """The name of its row."""
+        return self.entry.label
 
 
 @dataclass(frozen=True)
@@ -87,131 +97,121 @@ class Measured:
 
     @property
     def alive(self) -> list[Result]:
-        """The systems that came through."""
+        """The entries that came through."""
         return [result for result in self.results if not result.died]
 
 
 def measure(
-    systems: Sequence[System],
+    entries: Sequence[Entry],
     sentences: Sequence[Sentence],
     plan: Plan,
     advance: Advance,
     warn: Callable[[str], None],
 ) -> Measured:
-    """Run it all. `advance` is told of every turn, `warn` of a busy machine and of systems that died."""
+    """Run it all. `advance` is called with every turn, `warn` if the machine is busy or an entry died."""
     avoid_broken_amx()
     guard = LoadGuard()
     if guard.hint():
         warn(guard.hint())
-    with TemporaryDirectory(prefix="disco-bench-") as folder:
-        results = [Result(system) for system in exported(systems, Path(folder))]
-        with _children(results, sentences) as run:
-            guard.begin(run.pids())
-            for threads in plan.threads:
-                run.at(threads, plan, guard, advance)
-            run.each(lambda result, child: _score(result, child, plan), advance)
-            measured = Measured(plan, tuple(sentences), tuple(results), run.peak, guard.result())
+    with TemporaryDirectory(prefix="disco-bench-") as folder, ExitStack() as stack:
+        results = [Result(entry) for entry in exported(entries, Path(folder))]
+        children = [stack.enter_context(closing(Child(result.entry, sentences))) for result in results]
+        meter = stack.enter_context(closing(Child(None, ())))
+        guard.begin([child.pid for child in (*children, meter)])
+        run = _Run(plan, list(zip(results, children, strict=True)), meter, guard, advance)
+        for threads in plan.threads:
+            run.at(threads)
+        run.score()
+        measured = Measured(plan, tuple(sentences), tuple(results), run.peak, guard.result())
     for result in results:
         if result.died:
-            warn(f"{result.system.label}: {result.died}")
+            warn(f"{result.label}: {result.died}")
     if not measured.alive:
         raise UserError("no system could be measured; see the warnings above")
     return measured
 
 
-class Run:
-    """The living processes, and whose turn it is."""
+@dataclass
+class _Run:
+    """The processes, and what is asked of them."""
 
-    def __init__(self, results: Sequence[Result], children: list[Child], meter: Child) -> None:
-        self._pairs, self._meter = list(zip(results, children, strict=True)), meter
-        self.peak: dict[int, dict[str, float]] = {}
-        self._turn = 0
+    plan: Plan
+    pairs: list[tuple[Result, Child]]
+    meter: Child
+    guard: LoadGuard
+    advance: Advance
+    peak: dict[int, dict[str, float]] = field(default_factory=dict)
 
-    def pids(self) -> list[int]:
-        """Of all processes that are ours."""
-        return [self._meter.pid, *(child.pid for _, child in self._pairs)]
-
-    def at(self, threads: int, plan: Plan, guard: LoadGuard, advance: Advance) -> None:
+    def at(self, threads: int) -> None:
         """Everything with one number of threads."""
-        first = threads == plan.threads[0]
-        self.peak[threads] = {}
+        plan = self.plan
         self._load(threads)
-        self.each(lambda result, child: _warm_up(result, child, threads, plan))
-        for _ in range(plan.repeats):
+        self.peak[threads] = {}
+        for result, child in _alive(self.pairs):
+            result.times[threads] = Times(batches={size: [] for size in plan.sizes})
+            with _noting_death(result):
+                child.ask(Worker.turn, plan.timed[:1] + plan.timed[-1:])  # warm-up
+        for order in rounds(self.pairs, plan.repeats, self.guard):
             self._measure_peak(threads)
-            self.each(lambda result, child: _turn(result, child, threads, plan), advance)
-            guard.round()
-        if first:  # reloading for other threads would disturb it, and batches are another question
-            self.each(_ask_memory)
+            for result, child in _alive(order):
+                with self._turn(result, threads):
+                    _, *clocked = child.ask(Worker.turn, (plan.timed[0], *plan.timed))
+                    result.times[threads].seconds.append([each.wall for each in clocked])
+                    result.times[threads].processor.append([each.processor for each in clocked])
+        if threads == plan.threads[0]:  # reloading for other threads would disturb it, and so would batches
+            for result, child in _alive(self.pairs):
+                with _noting_death(result):
+                    result.memory = child.ask(Worker.memory)
         for size in plan.sizes:
-            for _ in range(plan.batch_repeats):
-                self.each(lambda result, child, n=size: _batch(result, child, threads, plan, n), advance)  # type: ignore[misc]
-                guard.round()
+            for order in rounds(self.pairs, plan.batch_repeats, self.guard):
+                for result, child in _alive(order):
+                    with self._turn(result, threads):
+                        seconds = child.ask(Worker.batches, plan.batched, size)
+                        result.times[threads].batches[size].append(seconds)
+
+    def score(self) -> None:
+        """Translate what is scored or counted."""
+        for result, child in _alive(self.pairs):
+            with self._turn(result, 1):
+                result.outcomes = child.ask(Worker.translate, self.plan.scored, self.plan.score_size)
 
     def _load(self, threads: int) -> None:
-        """All at the same time, as many as there are cores: nobody's clock runs."""
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            pairs = [pair for pair in self._pairs if not pair[0].died]
-            for result, why in pool.map(lambda pair: (pair[0], _load(pair[1], threads)), pairs):
-                result.died = why
+        """As many at the same time as there are cores: nobody's clock runs."""
 
-    def each(self, do: Callable[[Result, Child], None], advance: Advance = lambda _: None) -> None:
-        """Every system in turn, another one first each time; one that dies is left out from then on."""
-        self._turn += 1
-        pairs = [pair for pair in self._pairs if not pair[0].died]
-        start = self._turn % len(pairs) if pairs else 0
-        for result, child in pairs[start:] + pairs[:start]:
-            try:
-                do(result, child)
-            except Died as death:
-                result.died = str(death)
-            advance(1)
+        def load(pair: tuple[Result, Child]) -> None:
+            with _noting_death(pair[0]):
+                pair[1].ask(Worker.load, threads)
+
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            list(pool.map(load, _alive(self.pairs)))
+
+    @contextmanager
+    def _turn(self, result: Result, threads: int) -> Iterator[None]:
+        """One entry has the machine to itself."""
+        _pause(threads)
+        with _noting_death(result):
+            yield
+        self.advance(1)
 
     def _measure_peak(self, threads: int) -> None:
         _pause(threads)
         best = self.peak[threads]
-        try:
-            found = self._meter.peak(threads)
-        except Died:  # no peak, no share of it
-            return
-        best.update({name: max(value, best.get(name, 0.0)) for name, value in found.items()})
+        with suppress(Died):  # no peak, no share of it
+            for name, value in self.meter.ask(Worker.peak, threads).items():
+                best[name] = max(value, best.get(name, 0.0))
+
+
+def _alive(pairs: Sequence[tuple[Result, Child]]) -> list[tuple[Result, Child]]:
+    return [(result, child) for result, child in pairs if not result.died]
 
 
 @contextmanager
-def _children(results: Sequence[Result], sentences: Sequence[Sentence]) -> Iterator[Run]:
-    children = [Child(result.system, sentences) for result in results]
-    meter = Child(None, ())
+def _noting_death(result: Result) -> Iterator[None]:
+    """An entry whose process dies is left out from then on."""
     try:
-        yield Run(results, children, meter)
-    finally:
-        for child in (*children, meter):
-            child.close()
-
-
-def _load(child: Child, threads: int) -> str:
-    """Why it cannot be loaded; "" if it can."""
-    try:
-        child.load(threads)
+        yield
     except Died as death:
-        return str(death)
-    return ""
-
-
-def _warm_up(result: Result, child: Child, threads: int, plan: Plan) -> None:
-    child.turn(plan.timed[:1] + plan.timed[-1:])
-    result.times[threads] = Times(batches={size: [] for size in plan.sizes})
-
-
-def _turn(result: Result, child: Child, threads: int, plan: Plan) -> None:
-    _pause(threads)
-    seconds = child.turn((plan.timed[0], *plan.timed))
-    result.times[threads].seconds.append([each.wall for each in seconds[1:]])
-    result.times[threads].processor.append([each.processor for each in seconds[1:]])
-
-
-def _batch(result: Result, child: Child, threads: int, plan: Plan, size: int) -> None:
-    _pause(threads)
-    result.times[threads].batches[size].append(child.batches(plan.batched, size))
+        result.died = str(death)
 
 
 def _pause(threads: int) -> None:
@@ -220,9 +220,30 @@ def _pause(threads: int) -> None:
         time.sleep(_SPIN)
 
 
-def _ask_memory(result: Result, child: Child) -> None:
-    result.memory = child.memory()
+def exported(entries: Sequence[Entry], folder: Path) -> list[Entry]:
+    """The entries; those of CTranslate2 with their weights in its format, written once per model."""
+    paths: dict[str, Path] = {}
+    ready = []
+    for entry in entries:
+        if entry.engine != "ctranslate2":
+            ready.append(entry)
+            continue
+        weights = entry.weights
+        tokens = _vocabularies(weights)
+        if weights.name not in paths:
+            paths[weights.name] = folder / f"model-{len(paths)}"
+            export_ctranslate2(load_model(weights), *tokens, paths[weights.name])
+        if entry.shortlist:
+            Shortlist.load(Path(entry.shortlist)).save_vmap(paths[weights.name] / "vmap.txt", *tokens)
+        ready.append(replace(entry, weights=replace(weights, exported=str(paths[weights.name]))))
+    return ready
 
 
-def _score(result: Result, child: Child, plan: Plan) -> None:
-    result.outcomes = child.translate(plan.scored, plan.score_size)
+def _vocabularies(weights: Weights) -> tuple[list[str], list[str]]:
+    """Tokens of source and target by id; random weights have numbers."""
+    if weights.path:
+        path = Path(weights.path)
+        return TextPair.load(path, read_config(path).text).vocabularies()
+    sizes = (weights.config.source_vocabulary, weights.config.target_vocabulary)
+    source, target = ([*SPECIAL_TOKENS, *map(str, range(NUM_SPECIAL, size))] for size in sizes)
+    return source, target

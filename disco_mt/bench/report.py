@@ -2,75 +2,72 @@
 
 from __future__ import annotations
 
-import json
+import os
+import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
 from statistics import fmean
 from typing import Any
 
-from disco_mt.bench.compare import BEST, PROCESSOR, Ratio, best_threads, fastest_batch, ratios, verdict
+import numpy as np
+
+from disco_mt.bench.compare import (
+    BEST,
+    PROCESSOR,
+    Ratio,
+    best_seconds,
+    best_threads,
+    fastest_batch,
+    ratios,
+    verdict,
+)
 from disco_mt.bench.measure import Measured, Result
-from disco_mt.bench.record import About, machine_facts, mean_gflop, speed, to_json
-from disco_mt.bench.statistics import groups
-from disco_mt.core.files import write_text
-from disco_mt.reporting.plots import Figure, Series, draw
-from disco_mt.reporting.tables import MISSING, Table, markdown, number
+from disco_mt.bench.work import mean_gflop, speed
+from disco_mt.engine.select import arithmetic
+from disco_mt.evaluation.quality import Quality
+from disco_mt.reporting.plots import Figure, Series
+from disco_mt.reporting.reports import Report
+from disco_mt.reporting.tables import MISSING, Table, number
 from disco_mt.reporting.timing import latency
+
+FORMAT = 2  # of the JSON; 1 had `runtime` where there is `engine`
 
 
 @dataclass(frozen=True)
-class Report:
-    """A run for people and, as `data`, for programs."""
+class About:
+    """What the tables are about."""
 
     title: str
     command: str
-    verdict: tuple[str, ...]
-    tables: tuple[Table, ...]
-    figures: tuple[Figure, ...]
-    notes: tuple[str, ...]
-    data: dict[str, Any]
+    clock: str  # what is measured, in words
+    qualities: dict[str, Quality]  # by label, where there are references
+    costs: tuple[str, ...] = ()  # what int8 and the shortlist cost in BLEU, in words
 
 
 def make_report(measured: Measured, about: About) -> Report:
     """All of it."""
-    found = ratios(measured)
-    words = [*verdict(measured, found), *about.costs]
+    pairs = ratios(measured)
+    findings = (*verdict(measured, pairs), *about.costs)
     return Report(
         title=about.title,
+        source="",
         command=about.command,
-        verdict=tuple(words),
-        tables=tuple(_tables(measured, found, about)),
+        tables=tuple(_tables(measured, pairs, about)),
         figures=tuple(_figures(measured)),
         notes=tuple(_notes(measured, about)),
-        data=to_json(measured, found, words, about),
+        data=_json(measured, pairs, findings, about),
+        findings=findings,
     )
 
 
-def to_markdown(report: Report, pictures: bool = True) -> str:
-    """The whole report; pictures lie beside it."""
-    parts = [f"# {report.title}", f"```sh\n{report.command}\n```"]
-    parts += ["\n".join(f"- {line}" for line in lines) for lines in (report.verdict, report.notes) if lines]
-    parts += [markdown(table) for table in report.tables]
-    parts += [f"![{figure.title}]({figure.name}.svg)" for figure in report.figures if pictures]
-    return "\n\n".join(parts) + "\n"
-
-
-def write_report(report: Report, folder: Path) -> None:
-    """report.md, measurements.json, and every figure as .svg and .png."""
-    for figure in report.figures:
-        draw(figure, folder)
-    write_text(folder / "measurements.json", json.dumps(report.data, indent=1) + "\n")
-    write_text(folder / "report.md", to_markdown(report))
-
-
-def _tables(measured: Measured, found: Sequence[Ratio], about: About) -> list[Table]:
+def _tables(measured: Measured, pairs: Sequence[Ratio], about: About) -> list[Table]:
     tables = [_latencies(measured, threads) for threads in measured.plan.threads]
-    lengths = groups([_length(measured, place) for place in measured.plan.timed])
+    lengths = groups(_lengths(measured))
     if len(lengths) > 1:
         tables.append(_by_length(measured, lengths))
-    if found:
-        tables.append(_ratios(measured, found))
+    if pairs:
+        tables.append(_ratios(pairs))
     if _has_batches(measured):
         tables.append(_throughput(measured))
     return [*tables, _work(measured), _memory_and_quality(measured, about)]
@@ -79,11 +76,11 @@ def _tables(measured: Measured, found: Sequence[Ratio], about: About) -> list[Ta
 def _latencies(measured: Measured, threads: int) -> Table:
     rows = []
     for result in measured.alive:
-        each = latency(result.times[threads].seconds)
-        spread = f"{each.mean:.1f} [{each.low:.1f}, {each.high:.1f}]"
+        wall = latency(result.times[threads].seconds)
         used = latency(result.times[threads].processor).mean
-        rows.append((result.system.label, spread, *_percentiles(each.p50, each.p90, each.p99, used)))
-    header = ("system", "ms a sentence", "p50", "p90", "p99", "processor ms")
+        cells = [number(value, 1) for value in (wall.p50, wall.p90, wall.p99, used)]
+        rows.append((result.label, f"{wall.mean:.1f} [{wall.low:.1f}, {wall.high:.1f}]", *cells))
+    header = ("system", "ms per sentence", "p50", "p90", "p99", "processor ms")
     note = (
         "Median over repeats, quickest and slowest repeat in brackets; percentiles over all times. Processor "
         "time is that of all threads, waiting ones that spin included."
@@ -94,138 +91,146 @@ def _latencies(measured: Measured, threads: int) -> Table:
 def _by_length(measured: Measured, lengths: dict[str, list[int]]) -> Table:
     rows = []
     for result in measured.alive:
-        seconds = result.times[best_threads(result)].seconds
-        each = [latency(seconds, places) for places in lengths.values()]
-        rows.append((result.system.label, *(f"{n.p50:.1f} / {n.p90:.1f} / {n.p99:.1f}" for n in each)))
+        groups_of = [latency(best_seconds(result), places) for places in lengths.values()]
+        rows.append((result.label, *(f"{n.p50:.1f} / {n.p90:.1f} / {n.p99:.1f}" for n in groups_of)))
     header = ("system", *(f"{name} {_unit(measured)}" for name in lengths))
     return Table("p50 / p90 / p99 in ms by length, each at its best thread count", header, tuple(rows))
 
 
-def _ratios(measured: Measured, found: Sequence[Ratio]) -> Table:
-    settings = list(dict.fromkeys(each.threads for each in found))
-    cells = {(each.system, each.baseline, each.threads): _ratio(each) for each in found}
-    pairs = dict.fromkeys((each.system, each.baseline) for each in found)
-    rows = tuple((*pair, *(cells[(*pair, threads)] for threads in settings)) for pair in pairs)
+def _ratios(pairs: Sequence[Ratio]) -> Table:
+    settings = list(dict.fromkeys(pair.threads for pair in pairs))
+    cells = {(pair.label, pair.baseline, pair.threads): _ratio(pair) for pair in pairs}
+    both = dict.fromkeys((pair.label, pair.baseline) for pair in pairs)
+    rows = tuple((*names, *(cells[(*names, threads)] for threads in settings)) for names in both)
     special = {BEST: "each at its best", PROCESSOR: "1 thread, processor time"}
-    names = [special.get(setting, f"{setting} thread(s)") for setting in settings]
+    columns = [special.get(setting, f"{setting} thread(s)") for setting in settings]
     note = "Above 1: the left system is faster. 95 % intervals; 'tie' where they hold 1."
-    return Table("Times as fast as", ("system", "as", *names), rows, note, words=(0, 1))
+    return Table("Times as fast as", ("system", "as", *columns), rows, note, words=(0, 1))
 
 
-def _ratio(each: Ratio) -> str:
-    interval = f"{each.value.estimate:.2f} [{each.value.low:.2f}, {each.value.high:.2f}]"
-    return f"{interval} tie" if each.tie else interval
+def _ratio(pair: Ratio) -> str:
+    interval = f"{pair.value.estimate:.2f} [{pair.value.low:.2f}, {pair.value.high:.2f}]"
+    return f"{interval} tie" if pair.tie else interval
 
 
 def _throughput(measured: Measured) -> Table:
     sentences = len(measured.plan.batched)
     rows = []
     for result in measured.alive:
-        threads, size, best = fastest_batch(result, sentences)
-        each = result.times[threads].batches
-        rates = [number(sentences / min(each[n]), 1) if each[n] else MISSING for n in measured.plan.sizes]
-        rows.append((result.system.label, str(threads), *rates, f"{best:.1f} (at {size})"))
+        threads, best_size, best = fastest_batch(result, sentences)
+        seconds = result.times[threads].batches
+        rates = [
+            number(sentences / min(seconds[size]), 1) if seconds[size] else MISSING
+            for size in measured.plan.sizes
+        ]
+        rows.append((result.label, str(threads), *rates, f"{best:.1f} (at {best_size})"))
     header = ("system", "threads", *(f"batch {size}" for size in measured.plan.sizes), "best")
-    return Table(f"Sentences a second, in batches ({sentences} sentences)", header, tuple(rows))
+    return Table(f"Sentences per second, in batches ({sentences} sentences)", header, tuple(rows))
 
 
 def _work(measured: Measured) -> Table:
+    threads = measured.plan.threads
     rows = []
     for result in measured.alive:
-        done, plain = (
-            sum(getattr(each, name) for each in result.outcomes) for name in ("rows", "plain_rows")
-        )
-        count = len(result.outcomes)
-        speeds = [_share(measured, result, threads) for threads in measured.plan.threads]
+        work = [outcome.work for outcome in result.outcomes]
+        done, plain = sum(each.rows for each in work), sum(each.plain_rows for each in work)
         rows.append(
             (
-                result.system.label,
-                number(fmean(each.steps for each in result.outcomes)),
-                number(done / count, 1),
-                f"{100 * done / plain:.1f} %",
+                result.label,
+                number(fmean(each.passes for each in work)),
+                number(done / len(work), 1),
+                f"{100 * done / max(1, plain):.1f} %",
                 number(mean_gflop(result)),
-                *speeds,
+                *(_share(measured, result, each) for each in threads),
             )
         )
-    columns = ("system", "steps", "decoder rows", "of the plain rows", "GFLOP a sentence")
-    header = (*columns, *(f"GFLOP/s, {threads} thread(s)" for threads in measured.plan.threads))
+    columns = ("system", "steps", "decoder rows", "of the plain rows", "GFLOP per sentence")
+    header = (*columns, *(f"GFLOP/s, {each} thread(s)" for each in threads))
     peaks = "; ".join(
-        f"{threads} thread(s): " + ", ".join(f"{name} {value:.0f}" for name, value in peak.items())
-        for threads, peak in measured.peak.items()
+        f"{each} thread(s): " + ", ".join(f"{name} {value:.0f}" for name, value in peak.items())
+        for each, peak in measured.peak.items()
     )
     note = (
         f"Peak measured in the same run, GFLOP/s: {peaks}. A row is a position of a candidate in a pass; "
         "in brackets the share of the peak of the system's precision."
     )
-    return Table("Work a sentence", header, tuple(rows), note)
+    return Table("Work per sentence", header, tuple(rows), note)
 
 
 def _share(measured: Measured, result: Result, threads: int) -> str:
-    """GFLOP/s over the timed sentences, where these are the ones whose work was counted."""
     rate = speed(measured, result, threads)
-    peak = measured.peak.get(threads, {}).get(result.system.precision)
-    return f"{rate:.1f}" + (f" ({100 * rate / peak:.0f} %)" if peak else "")
+    peak = measured.peak.get(threads, {}).get(result.entry.precision)
+    return number(rate, 1) + (f" ({100 * rate / peak:.0f} %)" if rate and peak else "")
 
 
 def _memory_and_quality(measured: Measured, about: About) -> Table:
     rows = []
     for result in measured.alive:
-        memory, quality = result.memory, about.qualities.get(result.system.label)
+        memory, quality = result.memory, about.qualities.get(result.label)
         sizes = [number(each, 0) for each in (memory.peak, memory.libraries)] if memory else [MISSING] * 2
         scores = [number(quality.bleu), number(quality.chrf)] if quality else []
-        rows.append((result.system.label, *sizes, *scores))
+        rows.append((result.label, *sizes, *scores))
     header = ("system", "peak MB", "of it libraries", *(("BLEU", "chrF") if about.qualities else ()))
     signatures = {each.bleu_signature for each in about.qualities.values()}
-    note = f"Peak while translating one sentence at a time, a process a system. {' '.join(signatures)}"
+    note = f"Peak while translating one sentence at a time, one process per system. {' '.join(signatures)}"
     return Table("Memory and quality" if about.qualities else "Memory", header, tuple(rows), note.rstrip())
 
 
 def _figures(measured: Measured) -> list[Figure]:
-    lengths = groups([_length(measured, place) for place in measured.plan.timed])
-    found = [_overview(measured)] if _has_batches(measured) else []
-    if len(lengths) > 1:
+    figures = [_overview(measured)] if _has_batches(measured) else []
+    lengths = _lengths(measured)
+    by_length = groups(lengths)
+    if len(by_length) > 1:
+        x = tuple(fmean(lengths[place] for place in places) for places in by_length.values())
         series = [
-            Series(
-                result.system.label,
-                tuple(
-                    fmean(_length(measured, measured.plan.timed[p]) for p in places)
-                    for places in lengths.values()
-                ),
-                tuple(latency(result.times[best_threads(result)].seconds, p).p50 for p in lengths.values()),
-            )
+            Series(result.label, x, tuple(latency(best_seconds(result), p).p50 for p in by_length.values()))
             for result in measured.alive
         ]
-        found.append(Figure("latency", "One sentence at a time", _unit(measured), "p50, ms", tuple(series)))
-    return found
-
-
-def _has_batches(measured: Measured) -> bool:
-    return any(fastest_batch(each, 1)[2] for each in measured.alive)
+        figures.append(Figure("latency", "One sentence at a time", _unit(measured), "p50, ms", tuple(series)))
+    return figures
 
 
 def _overview(measured: Measured) -> Figure:
     """Latency against throughput: right and down is slow."""
     families: dict[str, list[Result]] = {}
     for result in measured.alive:
-        families.setdefault(f"{result.system.weights.name}, {result.system.runtime}", []).append(result)
+        families.setdefault(f"{result.entry.weights.name}, {result.entry.engine}", []).append(result)
     count = len(measured.plan.batched)
     series = [
         Series(
             name,
-            tuple(latency(each.times[best_threads(each)].seconds).mean for each in results),
-            tuple(fastest_batch(each, count)[2] for each in results),
-            False,
-            tuple(f"{each.system.decoding} {each.system.precision}" for each in results),
+            tuple(latency(best_seconds(result)).mean for result in results),
+            tuple(fastest_batch(result, count)[2] for result in results),
+            joined=False,
+            names=tuple(f"{result.entry.decoding} {result.entry.precision}" for result in results),
         )
         for name, results in families.items()
     ]
     title = "One sentence at a time and in the best batch"
-    return Figure("overview", title, "ms a sentence", "sentences a second", tuple(series), logarithmic=True)
+    labels = "ms per sentence", "sentences per second"
+    return Figure("overview", title, *labels, tuple(series), logarithmic=True)
 
 
-def _length(measured: Measured, place: int) -> int:
-    sentence = measured.sentences[place]
-    return sentence.words or len(sentence.text.split())
+def _has_batches(measured: Measured) -> bool:
+    return any(fastest_batch(result, 1)[2] for result in measured.alive)
+
+
+def groups(lengths: Sequence[int], most: int = 4) -> dict[str, list[int]]:
+    """Places of the sentences by length: each length where there are few, quarters of the range otherwise."""
+    known = sorted(set(lengths))
+    if len(known) <= most:
+        return {str(n): [place for place, length in enumerate(lengths) if length == n] for n in known}
+    edges = sorted({int(edge) for edge in np.quantile(lengths, np.linspace(0, 1, most + 1))})
+    return {
+        f"{low + 1}-{high}": [place for place, length in enumerate(lengths) if low < length <= high]
+        for low, high in zip([edges[0] - 1, *edges[1:-1]], edges[1:], strict=True)
+    }
+
+
+def _lengths(measured: Measured) -> list[int]:
+    """Of the sentences that are timed one at a time."""
+    sentences = [measured.sentences[place] for place in measured.plan.timed]
+    return [sentence.words or len(sentence.text.split()) for sentence in sentences]
 
 
 def _unit(measured: Measured) -> str:
@@ -240,14 +245,104 @@ def _notes(measured: Measured, about: About) -> list[str]:
     )
     machine = "; ".join(f"{name} {value}" for name, value in machine_facts().items())
     died = [
-        f"{result.system.label} could not be measured: {result.died}."
-        for result in measured.results
-        if result.died
+        f"{result.label} could not be measured: {result.died}." for result in measured.results if result.died
     ]
+    return [clock, f"Machine: {machine}.", *died, load_note(measured)]
+
+
+def load_note(measured: Measured) -> str:
+    """How busy others kept the machine."""
     load = measured.load
-    calm = f"Other processes used {load.during:.2f} of {load.cores} cores during the measurement."
-    return [clock, f"Machine: {machine}.", *died, f"WARNING: {load.warning()}." if load.busy else calm]
+    if load.busy:
+        return f"WARNING: {load.warning()}."
+    return f"Other processes used {load.during:.2f} of {load.cores} cores during the measurement."
 
 
-def _percentiles(*values: float) -> list[str]:
-    return [number(value, 1) for value in values]
+def machine_facts() -> dict[str, str]:
+    """What times depend on."""
+    return {
+        "processor": _processor(),
+        "cores": str(os.cpu_count()),
+        **{name: _version(name) for name in ("torch", "ctranslate2", "onnxruntime")},
+        "int8 of DisCo": arithmetic("int8"),
+    }
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as stream:
+            return next(line.split(":")[1].strip() for line in stream if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _json(
+    measured: Measured, pairs: Sequence[Ratio], findings: Sequence[str], about: About
+) -> dict[str, Any]:
+    """Everything, raw times included; the keys are part of the interface (FORMAT)."""
+    special = {BEST: "best", PROCESSOR: "1, processor time"}
+    return {
+        "format": FORMAT,
+        "title": about.title,
+        "command": about.command,
+        "clock": about.clock,
+        "machine": machine_facts(),
+        "load": {**asdict(measured.load), "busy": measured.load.busy},
+        "plan": asdict(measured.plan),
+        "peak_gflops": {str(threads): peak for threads, peak in measured.peak.items()},
+        "systems": [_entry_json(measured, result, about) for result in measured.results],
+        "ratios": [
+            {
+                "system": pair.label,
+                "baseline": pair.baseline,
+                "threads": special.get(pair.threads, pair.threads),
+                **asdict(pair.value),
+                "tie": pair.tie,
+            }
+            for pair in pairs
+        ],
+        "verdict": list(findings),
+    }
+
+
+def _entry_json(measured: Measured, result: Result, about: About) -> dict[str, Any]:
+    entry, quality = result.entry, about.qualities.get(result.label)
+    known = {
+        "label": result.label,
+        "model": entry.weights.name,
+        "kind": entry.kind,
+        "engine": entry.engine,
+        "precision": entry.precision,
+        "decoding": entry.decoding,
+        "died": result.died,
+    }
+    if result.died:
+        return known
+    work = [outcome.work for outcome in result.outcomes]
+    return {
+        **known,
+        "best_threads": best_threads(result),
+        "threads": {
+            str(threads): {
+                "latency_ms": asdict(latency(times.seconds)),
+                "seconds": times.seconds,
+                "processor_seconds": times.processor,
+                "batch_seconds": {str(size): taken for size, taken in times.batches.items()},
+                "gflops": speed(measured, result, threads),
+            }
+            for threads, times in result.times.items()
+        },
+        "memory_mb": asdict(result.memory) if result.memory else None,
+        "steps": fmean(each.passes for each in work),
+        "rows": sum(each.rows for each in work),
+        "plain_rows": sum(each.plain_rows for each in work),
+        "gflop": mean_gflop(result),
+        "quality": asdict(quality) if quality else None,
+    }

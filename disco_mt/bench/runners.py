@@ -1,130 +1,117 @@
-"""A system at work, inside its own process: sentences in, outcomes out.
+"""An entry at work, inside its own process: sentences in, outcomes out.
 
 Where weights are random, lengths are forced (`ForcedLengths`, CTranslate2's minimum and maximum), and
-easy-first follows a structure: the plain one in its number of passes, the engine in its rows, too.
+Algorithm 1 follows a structure: the plain one in its passes, the incremental engine in its rows, too.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from disco_mt import context
-from disco_mt.bench.sentences import Outcome, Sentence
-from disco_mt.bench.structures import narrowed
-from disco_mt.bench.system import System
+from disco_mt.bench.entries import Entry, Weights
+from disco_mt.bench.sentences import Sentence, narrowed
 from disco_mt.core.errors import UserError
 from disco_mt.core.special_tokens import BOS, EOS, MASK, PAD, SPECIAL_TOKENS
-from disco_mt.decoding.length_beam import length_candidates, predict
+from disco_mt.decoding.batching import with_eos
+from disco_mt.decoding.length_beam import Candidates, candidates_at, predict
 from disco_mt.decoding.options import DecodeRequest, DecodingOptions
+from disco_mt.decoding.recorder import Recorder
 from disco_mt.decoding.results import Hypothesis
 from disco_mt.engine.ctranslate2 import CTranslate2Engine
-from disco_mt.engine.incremental import Finished, IncrementalEngine
+from disco_mt.engine.incremental import IncrementalEngine, Work
 from disco_mt.engine.select import check_int8, make_runtime
 from disco_mt.engine.shortlist import Shortlist
 from disco_mt.engine.skipping import Driven, Structure
-from disco_mt.nn.base import TranslationModel
+from disco_mt.nn.base import ParallelModel, TranslationModel
 from disco_mt.nn.directory import read_config
-from disco_mt.nn.length import LengthPredictor, PooledLength
-from disco_mt.systems import decode
+from disco_mt.nn.encoder import Encoded
+from disco_mt.systems import decode, decoder_for
 from disco_mt.systems.build import build_model, load_weights
 from disco_mt.systems.disco.model import DisCo
+from disco_mt.systems.system import Order
 from disco_mt.text.pair import TextPair
 
 Ids = list[int]
+Decoded = tuple[tuple[int, ...], Work]  # words and what they took
 
 
-class Runner(Protocol):
-    """What all of them can."""
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a sentence, and the work that it took."""
 
-    def translate(self, sentences: Sequence[Sentence]) -> list[Outcome]:
-        """A batch."""
-        ...
-
-
-def load_runner(system: System, threads: int) -> Runner:
-    """Load the weights; from here on the clock may run."""
-    torch.set_num_threads(threads)
-    match system.runtime:
-        case "ctranslate2":
-            return CTranslate2Runner(system, threads)
-        case "plain":
-            return PlainRunner(system)
-        case "incremental":
-            return IncrementalRunner(system, threads)
+    words: int  # of the translation, EOS apart
+    source: int  # tokens, EOS included
+    work: Work  # rows: a position of a candidate in a pass; passes: the paper's Step
+    text: str = ""
 
 
-def computes_in_torch(system: System) -> bool:
-    """Does torch do the arithmetic? Then threads can be changed without loading anew."""
-    return system.runtime == "plain" or (system.runtime == "incremental" and system.precision == "fp32")
+class Runner(ABC):
+    """Translates batches of sentences; tokenisation is part of it, random ids need none."""
 
-
-class Text:
-    """Tokenisation, which the clock includes; random ids need none."""
-
-    def __init__(self, system: System) -> None:
-        config, path = system.weights.config, Path(system.weights.path)
-        self.pair = TextPair.load(path, read_config(path).text) if system.weights.path else None
-        self.longest = config.max_source - 1
-
-    def ids(self, sentences: Sequence[Sentence]) -> list[Ids]:
-        """Source ids without EOS."""
-        if self.pair is None:
-            return [list(sentence.source) for sentence in sentences]
-        found = self.pair.source.encode_batch([sentence.text for sentence in sentences])
-        for ids in found:
-            if not 0 < len(ids) <= self.longest:
-                raise UserError(
-                    f"a sentence has {len(ids)} tokens, but the model reads 1 to {self.longest}; leave it out"
-                )
-        return found
-
-    def text(self, words: Sequence[int]) -> str:
-        """The translation as text; "" where words are random."""
-        return "" if self.pair is None else self.pair.target.decode(words)
-
-
-class CTranslate2Runner:
-    """Our autoregressive weights in CTranslate2."""
-
-    def __init__(self, system: System, threads: int) -> None:
-        self.system, self.text = system, Text(system)
-        precision = "float32" if system.precision == "fp32" else system.precision
-        shortlist = bool(system.shortlist)
-        self.engine = CTranslate2Engine(Path(system.weights.exported), threads, precision, shortlist)
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        path = Path(entry.weights.path)
+        self.text = TextPair.load(path, read_config(path).text) if entry.weights.path else None
 
     def translate(self, sentences: Sequence[Sentence]) -> list[Outcome]:
-        """Scores are the engine's own: no second pass."""
-        sources, beam = self.text.ids(sentences), self.system.beam
-        if sentences[0].words:
-            found = self._forced(sources, sentences[0].words)
-        else:
-            hypotheses = self.engine.translate(sources, beam, 1.0, with_probabilities=False)
-            found = [(each.tokens, each.steps) for each in hypotheses]
+        """One batch."""
+        sources = self._ids(sentences)
+        decoded = self.decode(sources, sentences)
         return [
-            Outcome(
-                len(words),
-                steps,
-                beam * steps,
-                beam * steps,
-                beam * steps,
-                len(ids) + 1,
-                self.text.text(words),
-            )
-            for ids, (words, steps) in zip(sources, found, strict=True)
+            Outcome(len(words), len(ids) + 1, work, self.text.target.decode(words) if self.text else "")
+            for ids, (words, work) in zip(sources, decoded, strict=True)
         ]
 
-    def _forced(self, sources: list[Ids], words: int) -> list[tuple[tuple[int, ...], int]]:
+    @abstractmethod
+    def decode(self, sources: list[Ids], sentences: Sequence[Sentence]) -> list[Decoded]:
+        """Source ids without EOS -> one translation per sentence."""
+
+    def _ids(self, sentences: Sequence[Sentence]) -> list[Ids]:
+        if self.text is None:
+            return [list(sentence.source) for sentence in sentences]
+        encoded = self.text.source.encode_batch([sentence.text for sentence in sentences])
+        longest = self.entry.weights.config.longest_source
+        for ids in encoded:
+            if not 0 < len(ids) <= longest:
+                raise UserError(
+                    f"a sentence has {len(ids)} tokens, but the model reads 1 to {longest}; leave it out"
+                )
+        return encoded
+
+
+class CTranslate2Runner(Runner):
+    """Our autoregressive weights in CTranslate2."""
+
+    def __init__(self, entry: Entry, threads: int) -> None:
+        super().__init__(entry)
+        precision = "float32" if entry.precision == "fp32" else entry.precision
+        path = Path(entry.weights.exported)
+        self.engine = CTranslate2Engine(path, threads, precision, bool(entry.shortlist))
+
+    def decode(self, sources: list[Ids], sentences: Sequence[Sentence]) -> list[Decoded]:
+        """Scores are the engine's own: no second pass."""
+        beam, alpha = self.entry.options.beam, self.entry.options.alpha
+        if sentences[0].words:
+            decoded = [(words, len(words)) for words in self._forced(sources, sentences[0].words)]
+        else:
+            hypotheses = self.engine.translate(sources, beam, alpha, with_probabilities=False)
+            decoded = [(each.tokens, each.steps) for each in hypotheses]
+        return [(words, _every_row(steps, beam * steps)) for words, steps in decoded]
+
+    def _forced(self, sources: list[Ids], words: int) -> list[tuple[int, ...]]:
         """Exactly so many words, and no step for EOS: one step fewer than a translation would need."""
         tokens = self.engine.source_tokens
         results = self.engine.translator.translate_batch(
             [[tokens[i] for i in (*ids, EOS)] for ids in sources],
-            beam_size=self.system.beam,
+            beam_size=self.entry.options.beam,
             min_decoding_length=words,
             max_decoding_length=words,
             max_input_length=0,
@@ -133,62 +120,97 @@ class CTranslate2Runner:
             max_batch_size=0,
         )
         names = self.engine.target_ids
-        return [(tuple(names[token] for token in result.hypotheses[0]), words) for result in results]
+        return [tuple(names[token] for token in result.hypotheses[0]) for result in results]
 
 
-class PlainRunner:
-    """The readable decoders: easy-first, mask-predict."""
+class ReferenceRunner(Runner):
+    """The plain algorithms, on padded batches."""
 
-    def __init__(self, system: System) -> None:
-        self.system, self.text = system, Text(system)
-        self.model = load_model(system)
+    def __init__(self, entry: Entry, threads: int) -> None:
+        super().__init__(entry)
+        self.model = load_model(entry.weights)
 
     @torch.inference_mode()
-    def translate(self, sentences: Sequence[Sentence]) -> list[Outcome]:
-        """One batch, padded."""
-        sources, structures = self.text.ids(sentences), structures_of(sentences, self.system.length_beam)
-        if structures:
-            force_lengths(self.model, structures)
-        hypotheses = self._decode(padded(sources), structures)
-        return [self._outcome(*both) for both in zip(sources, hypotheses, strict=True)]
+    def decode(self, sources: list[Ids], sentences: Sequence[Sentence]) -> list[Decoded]:
+        """All rows of all candidates count, in every pass."""
+        hypotheses = self._hypotheses(with_eos(sources), sentences)
+        decoded = []
+        for each in hypotheses:
+            words = sum(map(len, each.candidates or (each.tokens,)))
+            decoded.append((each.tokens, _every_row(each.steps, each.steps * words)))
+        return decoded
 
-    def _decode(self, source: Tensor, structures: list[Structure]) -> list[Hypothesis[int]]:
-        model = self.model
-        beam = len(structures[0].lengths) if structures else self.system.length_beam
-        if structures and isinstance(model, DisCo):
-            return easy_first_passes(model, source, beam, max(each.passes for each in structures))
-        return decode(model, source, DecodingOptions(iterations=self.system.iterations, length_beam=beam))
+    def _hypotheses(self, source: Tensor, sentences: Sequence[Sentence]) -> list[Hypothesis[int]]:
+        options = self.entry.options
+        structures = structures_of(sentences, options.length_beam)
+        if not structures:
+            return decode(self.model, source, options)
+        order = decoder_for(self.entry.kind, options.strategy).order
+        forced = ForcedLengths(structures)
+        if order is None:
+            return decode(self.model, source, options, DecodeRequest(pins=forced))
+        assert isinstance(self.model, ParallelModel)
+        return refine(self.model, source, order, forced, max(each.passes for each in structures))
 
-    def _outcome(self, source: Ids, found: Hypothesis[int]) -> Outcome:
-        rows = found.steps * sum(map(len, found.candidates))
-        text = self.text.text(found.tokens)
-        return Outcome(len(found.tokens), found.steps, rows, rows, rows, len(source) + 1, text)
 
-
-class IncrementalRunner:
+class IncrementalRunner(Runner):
     """The engine that skips what cannot matter."""
 
-    def __init__(self, system: System, threads: int) -> None:
-        self.system, self.text = system, Text(system)
-        self.engine = load_engine(system, threads)
+    def __init__(self, entry: Entry, threads: int) -> None:
+        super().__init__(entry)
+        model = load_model(entry.weights)
+        assert isinstance(model, DisCo)
+        if entry.precision == "int8":
+            check_int8(model.config)
+        shortlist = Shortlist.load(Path(entry.shortlist)) if entry.shortlist else None
+        runtime = make_runtime(model, entry.precision, threads)
+        self.engine = IncrementalEngine(runtime, entry.precision, shortlist)
 
-    def translate(self, sentences: Sequence[Sentence]) -> list[Outcome]:
+    def decode(self, sources: list[Ids], sentences: Sequence[Sentence]) -> list[Decoded]:
         """All of them in flight together."""
-        sources, structures = self.text.ids(sentences), structures_of(sentences, self.system.length_beam)
-        iterations = self.system.iterations
+        options = self.entry.options
+        structures = structures_of(sentences, options.length_beam)
         if structures:  # a batch has one structure
             self.engine.skipping = driven(structures[0])
-            iterations = max(iterations, structures[0].passes)
-        options = DecodingOptions("easy-first", iterations=iterations, length_beam=self.system.length_beam)
+            options = replace(options, iterations=max(options.iterations, structures[0].passes))
         request = DecodeRequest(batch_tokens=len(sources) * (max(map(len, sources)) + 1))
-        finished = self.engine.finished(sources, options, request)
-        found = sorted(finished, key=lambda each: each.index)
-        return [self._outcome(sources[each.index], each) for each in found]
+        finished = sorted(self.engine.finished(sources, options, request), key=lambda each: each.index)
+        return [(each.hypothesis.tokens, each.work) for each in finished]
 
-    def _outcome(self, source: Ids, found: Finished) -> Outcome:
-        words, work = found.hypothesis.tokens, found.work
-        steps, text = found.hypothesis.steps, self.text.text(words)
-        return Outcome(len(words), steps, work.rows, work.keys, work.plain_rows, len(source) + 1, text)
+
+_RUNNERS: dict[str, Callable[[Entry, int], Runner]] = {
+    "ctranslate2": CTranslate2Runner,
+    "reference": ReferenceRunner,
+    "incremental": IncrementalRunner,
+}
+
+
+def load_runner(entry: Entry, threads: int) -> Runner:
+    """Load the weights; from here on the clock may run."""
+    torch.set_num_threads(threads)
+    return _RUNNERS[entry.engine](entry, threads)
+
+
+def computes_in_torch(entry: Entry) -> bool:
+    """Does torch do the arithmetic? Then threads can be changed without loading anew."""
+    return entry.engine != "ctranslate2" and entry.precision == "fp32"
+
+
+def load_model(weights: Weights) -> TranslationModel:
+    """Trained weights, or random ones."""
+    if weights.path:
+        return load_weights(read_config(Path(weights.path)))
+    return build_model(weights.config).eval()
+
+
+def _every_row(steps: int, rows: int) -> Work:
+    """The work of a decoder that leaves nothing out."""
+    return Work(1, steps, rows, rows, rows)
+
+
+def structures_of(sentences: Sequence[Sentence], beam: int) -> list[Structure]:
+    """How the decoding of each sentence is driven; none where it is free."""
+    return [narrowed(each.structure, beam) for each in sentences if each.structure is not None]
 
 
 @functools.cache
@@ -197,96 +219,32 @@ def driven(structure: Structure) -> Driven:
     return Driven(structure)
 
 
-def load_engine(system: System, threads: int) -> IncrementalEngine:
-    """The engine with the runtime of the system's precision."""
-    model = load_model(system)
-    assert isinstance(model, DisCo)
-    if system.precision == "int8":
-        check_int8(model.config)
-    shortlist = Shortlist.load(Path(system.shortlist)) if system.shortlist else None
-    return IncrementalEngine(make_runtime(model, system.precision, threads), system.precision, shortlist)
+class ForcedLengths:
+    """Enters decoding where pins do: candidates have given lengths, whatever the model predicts."""
+
+    def __init__(self, structures: Sequence[Structure]) -> None:
+        self.lengths = torch.tensor([structure.lengths for structure in structures])  # (batch, K) words
+
+    def candidates(self, model: ParallelModel, encoded: Encoded, options: DecodingOptions) -> Candidates:
+        """Of these lengths, each as likely as the others."""
+        return candidates_at(encoded, self.lengths, torch.zeros(self.lengths.shape))
+
+    def passes(self, model: ParallelModel) -> list[int]:
+        """Nothing is pinned, so there is nothing to place."""
+        return [0] * len(self.lengths)
 
 
-def structures_of(sentences: Sequence[Sentence], beam: int) -> list[Structure]:
-    """How the decoding of each sentence is driven; none where it is free."""
-    return [narrowed(each.structure, beam) for each in sentences if each.structure is not None]
-
-
-def easy_first_passes(model: DisCo, source: Tensor, beam: int, passes: int) -> list[Hypothesis[int]]:
-    """Algorithm 1 with a given number of passes, whether or not the words change."""
-    candidates = length_candidates(model, model.encode(source), beam)
+def refine(
+    model: ParallelModel, source: Tensor, order: Order, forced: ForcedLengths, passes: int
+) -> list[Hypothesis[int]]:
+    """Algorithm 1 (decoding/refinement.py) with a given number of passes, whether or not the words change."""
+    candidates = forced.candidates(model, model.encode(source), DecodingOptions())
     now = predict(model, candidates, candidates.blank(), context.nothing(candidates.words, candidates.eos))
-    order = context.easy_first_order(now.log_probs, candidates.words)
-    visible = context.by_order(order, candidates.words, candidates.eos)
+    visible = order(now.log_probs, candidates.words, candidates.eos, None)
     winner = candidates.scores(now.log_probs).argmax(dim=1)
     for _ in range(passes - 1):
         now = predict(model, candidates, now.ids, visible)
         winner = candidates.scores(now.log_probs).argmax(dim=1)
-    ids = now.ids.view(len(source), candidates.beam, -1).tolist()
-    found = zip(ids, candidates.lengths.tolist(), winner.tolist(), strict=True)
-    return [_hypothesis(rows, lengths, best, passes) for rows, lengths, best in found]
-
-
-def _hypothesis(ids: list[Ids], lengths: list[int], winner: int, passes: int) -> Hypothesis[int]:
-    words = tuple(tuple(row[:length]) for row, length in zip(ids, lengths, strict=True))
-    return Hypothesis(words[winner], (), 0.0, passes, candidates=words)
-
-
-def load_model(system: System) -> TranslationModel:
-    """Trained weights, or random ones."""
-    if system.weights.path:
-        return load_weights(read_config(Path(system.weights.path)))
-    return build_model(system.weights.config).eval()
-
-
-class ForcedLengths(LengthPredictor):
-    """Costs what a length predictor costs, but given lengths are the likeliest."""
-
-    def __init__(self, real: LengthPredictor) -> None:
-        super().__init__(*real.weight.shape)
-        self.weight = real.weight
-        self.wanted = torch.zeros(1, 1, dtype=torch.long)  # (batch, K) words
-
-    def log_probs(self, slot: Tensor, prior: Tensor | None = None) -> Tensor:
-        """As the real one, with the wanted lengths lifted to the top, in their order."""
-        return _lifted(super().log_probs(slot, prior), self.wanted)
-
-
-class ForcedPooled(PooledLength):
-    """The same for models whose predictor reads the mean of the encoder's states."""
-
-    def __init__(self, real: PooledLength) -> None:
-        super().__init__(real.config)
-        self.up, self.shift = real.up, real.shift
-        self.wanted = torch.zeros(1, 1, dtype=torch.long)  # (batch, K) words
-
-    def log_probs(self, memory: Tensor, real: Tensor) -> Tensor:
-        """As the real one, with the wanted lengths lifted to the top, in their order."""
-        return _lifted(super().log_probs(memory, real), self.wanted)
-
-
-def _lifted(log_probs: Tensor, wanted: Tensor) -> Tensor:
-    """Scores of the lengths, (batch, classes), with the wanted ones, (batch, K) words, far above the rest."""
-    lift = torch.arange(wanted.shape[1], 0, -1, dtype=log_probs.dtype).expand(len(log_probs), -1)
-    return log_probs.scatter_add(1, wanted + 1, 1000 * lift)  # a class counts EOS
-
-
-def force_lengths(model: TranslationModel, structures: Sequence[Structure]) -> None:
-    """Tell the next batch's lengths to a model of random weights."""
-    wanted = torch.tensor([structure.lengths for structure in structures])
-    if model.length is not None:
-        if not isinstance(model.length, ForcedPooled):
-            model.length = ForcedPooled(model.length)
-        model.length.wanted = wanted
-        return
-    predictor = model.encoder.length
-    assert predictor is not None
-    if not isinstance(predictor, ForcedLengths):
-        predictor = model.encoder.length = ForcedLengths(predictor)
-    predictor.wanted = wanted
-
-
-def padded(sources: list[Ids]) -> Tensor:
-    """With EOS: (batch, longest + 1)."""
-    width = max(map(len, sources)) + 1
-    return torch.tensor([[*ids, EOS, *[PAD] * (width - 1 - len(ids))] for ids in sources])
+    recorder = Recorder("", len(source), DecodeRequest())
+    recorder.finish(candidates, torch.ones_like(winner, dtype=torch.bool), now, winner, passes)
+    return recorder.results()

@@ -6,9 +6,32 @@ that the share of the peak shows what is lost. Softmax, LayerNorm and the like a
 
 from __future__ import annotations
 
-from disco_mt.bench.sentences import Outcome
+from statistics import fmean
+
+from disco_mt.bench.entries import BASELINE
+from disco_mt.bench.measure import Measured, Result
+from disco_mt.bench.runners import Outcome
 from disco_mt.nn.config import ModelConfig
 from disco_mt.nn.length import FURTHEST
+from disco_mt.reporting.timing import latency
+from disco_mt.systems import system_for
+
+
+def mean_gflop(result: Result) -> float | None:
+    """Per sentence; None for a system whose arithmetic is not known, because a plugin added it."""
+    if not system_for(result.entry.kind).bench:
+        return None
+    return fmean(gflop(result.entry.weights.config, outcome) for outcome in result.outcomes)
+
+
+def speed(measured: Measured, result: Result, threads: int) -> float | None:
+    """GFLOP/s with one sentence at a time."""
+    if mean_gflop(result) is None:
+        return None
+    plan = measured.plan
+    outcomes = dict(zip(plan.scored, result.outcomes, strict=True))
+    done = sum(gflop(result.entry.weights.config, outcomes[place]) for place in plan.timed)
+    return done / (latency(result.times[threads].seconds).mean / 1000 * len(plan.timed))
 
 
 def gflop(config: ModelConfig, outcome: Outcome) -> float:
@@ -19,7 +42,7 @@ def gflop(config: ModelConfig, outcome: Outcome) -> float:
 def _encoder(config: ModelConfig, source: int) -> int:
     """Multiply-adds of the encoder, and of the source's keys and values in every decoder layer."""
     d, stack = config.width, config.encoder
-    slot = config.kind != "autoregressive" and config.length.predictor == "slot"
+    slot = config.kind != BASELINE and config.length.predictor == "slot"
     rows = source + slot
     row = 4 * d * d + 2 * rows * d + 2 * d * stack.hidden
     return rows * stack.layers * row + _length(config) + source * config.decoder.layers * 2 * d * d
@@ -27,7 +50,7 @@ def _encoder(config: ModelConfig, source: int) -> int:
 
 def _length(config: ModelConfig) -> int:
     """Multiply-adds of the length predictor, the slot's way through the encoder apart."""
-    if config.kind == "autoregressive":
+    if config.kind == BASELINE:
         return 0
     d = config.width
     return d * config.length_classes if config.length.predictor == "slot" else d * (d + 2 * FURTHEST + 1)
@@ -37,10 +60,10 @@ def _decoder(config: ModelConfig, outcome: Outcome) -> int:
     """Multiply-adds of the decoder: rows through all layers and the vocabulary, and target keys."""
     d, stack = config.width, config.decoder
     seen = outcome.words + 1 + config.start_token
-    if config.kind == "autoregressive":
+    if config.kind == BASELINE:
         seen = (seen + 1) // 2  # on average
     self_attention = 2 * d * d + 2 * seen * d  # queries, output; scores, mixing
     cross_attention = 2 * d * d + 2 * outcome.source * d
     row = stack.layers * (self_attention + cross_attention + 2 * d * stack.hidden)
-    keys = outcome.keys * stack.layers * 2 * d * d
-    return outcome.rows * (row + d * config.target_vocabulary) + keys
+    keys = outcome.work.keys * stack.layers * 2 * d * d
+    return outcome.work.rows * (row + d * config.target_vocabulary) + keys

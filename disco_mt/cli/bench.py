@@ -13,13 +13,12 @@ from typing import Annotated
 import tyro
 
 from disco_mt.bench.compare import costs
+from disco_mt.bench.entries import Size, choose
 from disco_mt.bench.inputs import Inputs, model_inputs, random_inputs, suite_inputs
 from disco_mt.bench.measure import Measured, Plan, measure
-from disco_mt.bench.record import About
-from disco_mt.bench.report import Report, make_report, to_markdown, write_report
-from disco_mt.bench.scaling import scaling_plan, scaling_report, scaling_systems
-from disco_mt.bench.structures import record_structures, write_structures
-from disco_mt.bench.system import Size, choose
+from disco_mt.bench.report import About, make_report
+from disco_mt.bench.scaling import scaling_entries, scaling_plan, scaling_report
+from disco_mt.bench.sentences import record_structures, write_structures
 from disco_mt.cli.common import call, writing
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import refuse_existing
@@ -27,6 +26,7 @@ from disco_mt.core.progress import stage
 from disco_mt.core.settings import at_least
 from disco_mt.evaluation.quality import measure as score
 from disco_mt.reporting.plots import require_matplotlib
+from disco_mt.reporting.reports import Report, to_markdown, write_report
 from disco_mt.reporting.timing import spread
 from disco_mt.reporting.verdicts import Judge
 from disco_mt.suites.suite import load_suite
@@ -151,11 +151,11 @@ def run(command: BenchCommand) -> int:
 
 def _scaling(command: BenchCommand, typed: str) -> Report:
     """Time per pass by length and by K."""
-    systems = choose(scaling_systems(command.size), command.only)
+    entries = choose(scaling_entries(command.size), command.only)
     sentences, plan = scaling_plan(command.size, command.repeats, command.quick)
     plan = replace(plan, threads=command.threads[:1] or (1,))
-    with stage("measuring", plan.rounds() * len(systems), command.quiet) as advance:
-        measured = measure(systems, sentences, plan, advance, _warn)
+    with stage("measuring", plan.turns() * len(entries), command.quiet) as advance:
+        measured = measure(entries, sentences, plan, advance, _warn)
     _warn_if_busy(measured)
     return scaling_report(measured, command.size, typed)
 
@@ -163,10 +163,10 @@ def _scaling(command: BenchCommand, typed: str) -> Report:
 def _compared(command: BenchCommand, typed: str) -> Report:
     """Systems side by side."""
     inputs = _inputs(command).shortlisted(command.shortlist)
-    systems = choose(inputs.systems, command.only)
+    entries = choose(inputs.entries, command.only)
     plan = inputs.plan(_plan(command), command.sentences, command.batch_sentences)
-    with stage("measuring", plan.rounds() * len(systems), command.quiet) as advance:
-        measured = measure(systems, inputs.sentences, plan, advance, _warn)
+    with stage("measuring", plan.turns() * len(entries), command.quiet) as advance:
+        measured = measure(entries, inputs.sentences, plan, advance, _warn)
     report = make_report(measured, _about(measured, inputs, typed))
     _warn_if_busy(measured)
     return report
@@ -214,9 +214,7 @@ def _about(measured: Measured, inputs: Inputs, command: str) -> About:
     if not inputs.references:
         return About(inputs.title, command, inputs.clock, {})
     qualities = {
-        result.system.label: score(
-            [each.text for each in result.outcomes], inputs.references, inputs.language
-        )
+        result.label: score([each.text for each in result.outcomes], inputs.references, inputs.language)
         for result in measured.alive
     }
     costs_ = tuple(costs(measured, Judge(inputs.references, inputs.language)))

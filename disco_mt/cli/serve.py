@@ -10,11 +10,11 @@ from pathlib import Path
 from disco_mt.cli.common import call
 from disco_mt.core.errors import UserError
 from disco_mt.core.settings import at_least
+from disco_mt.engine.select import EngineOptions
 from disco_mt.serve.limits import Limits
-from disco_mt.serve.process import Loading
 from disco_mt.translator import DEFAULT_MODEL
 
-_NEEDED = {"fastapi": "fastapi", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client"}
+_NEEDED = ("fastapi", "uvicorn", "prometheus_client", "py3langid")
 
 
 def serve(
@@ -25,10 +25,7 @@ def serve(
     allow_origin: tuple[str, ...] = (),
     allow_host: tuple[str, ...] = (),
     limits: Limits = Limits(),  # noqa: B008
-    engine: str = "",
-    precision: str = "",
-    device: str = "cpu",
-    threads: int = 0,
+    engine: EngineOptions = EngineOptions(),  # noqa: B008
     quiet: bool = False,
 ) -> int:
     """Serve models over HTTP: an API at /v1/translate, LibreTranslate's at /translate, a page at /.
@@ -40,19 +37,16 @@ def serve(
     disco serve --host 0.0.0.0 --api-keys keys.txt --allow-host translate.example.org
 
     Args:
-        model: Models, as in `disco translate`; of several for one language pair, the first is that pair's.
-        host: Address to listen on; others than 127.0.0.1 let other machines in.
+        model: Models, as in `disco translate`; of several for one language pair, the first is the default.
+        host: Address to listen on; any other than 127.0.0.1 lets other machines in.
         port: Port to listen on; 0: any free one.
-        api_keys: File with one API key a line; translating then needs one. Also: DISCO_API_KEYS, by commas.
-        allow_origin: Origins of foreign pages that may ask, such as https://example.org.
-        allow_host: Names by which the server may be called; needed behind a proxy if it listens on loopback.
-        engine: As in `disco translate`; the default is the fastest that fits the model.
-        precision: fp32 or int8, if the engine has it.
-        device: cpu, cuda or mps.
-        threads: Threads of each model; 0: what is fastest, which the incremental engine finds out once.
+        api_keys: File with one API key per line, one of which each request must then send. Keys may also be
+            in the environment variable DISCO_API_KEYS, separated by commas.
+        allow_origin: Origins of other web pages that may ask, such as https://example.org.
+        allow_host: Host names the server answers to; needed behind a proxy if it listens on loopback.
         quiet: Log warnings and errors only.
     """
-    missing = [name for module, name in _NEEDED.items() if find_spec(module) is None]
+    missing = [module.replace("_", "-") for module in _NEEDED if find_spec(module) is None]
     if missing:
         raise UserError(f"disco serve needs {', '.join(missing)}: pip install disco-mt[serve]")
     if not model:
@@ -64,35 +58,22 @@ def serve(
         level=logging.WARNING if quiet else logging.INFO,
         stream=sys.stderr,
     )
-    at_least("--threads", threads, 0)
-    loading = Loading("", device, engine, precision, threads)
-    _serve(model, loading, host, port, api_keys, allow_origin, allow_host, limits)
-    return 0
+    at_least("--threads", engine.threads, 0)
 
-
-def _serve(
-    names: tuple[str, ...],
-    loading: Loading,
-    host: str,
-    port: int,
-    api_keys: Path | None,
-    origins: tuple[str, ...],
-    hosts: tuple[str, ...],
-    limits: Limits,
-) -> None:
+    from disco_mt.serve.access import access_for, read_keys
     from disco_mt.serve.app import make_app
-    from disco_mt.serve.keys import read_keys
-    from disco_mt.serve.middleware import access_for
     from disco_mt.serve.models import load_models
     from disco_mt.serve.server import allow_files, bind, make_server
     from disco_mt.serve.service import Service
 
-    keys, access = read_keys(api_keys), access_for(host, origins, hosts)
+    keys = read_keys(api_keys)
+    access = access_for(host, allow_origin, allow_host)
     allow_files(limits.connections + 100)
     with bind(host, port) as listener:
-        models = load_models(names, loading)
+        models = load_models(model, engine)
         service = Service.of(models, limits, keys, access)
         make_server(make_app(service), limits, service.worker).run([listener])
+    return 0
 
 
 def main(arguments: list[str]) -> int:

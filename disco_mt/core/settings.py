@@ -64,7 +64,8 @@ def _check_list(hint: Any, values: object, where: str) -> None:
 def one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Refuse a value that is not among the choices, and list them."""
     if value not in choices:
-        raise UserError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
+        named = ", ".join(choice for choice in choices if choice)  # the empty one is the default
+        raise UserError(f"{name} must be one of {named}; got {value!r}")
 
 
 def at_least(name: str, value: float, least: float) -> None:

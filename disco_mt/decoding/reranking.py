@@ -8,7 +8,7 @@ what follows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp
 from typing import Any, NamedTuple
@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from disco_mt.core.errors import UserError
-from disco_mt.decoding.batching import with_eos
-from disco_mt.decoding.options import DecodingOptions
+from disco_mt.decoding.batching import batches, with_eos
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.decoding.results import CandidateScore, Hypothesis
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.encoder import Encoded
@@ -45,6 +45,33 @@ class Reranker:
 
     model: TranslationModel
     score: ScoreTargets
+
+    def rerank_all(
+        self,
+        sentences: Sequence[Sequence[int]],
+        found: Mapping[int, Hypothesis[int]],
+        options: DecodingOptions,
+        request: DecodeRequest,
+    ) -> dict[int, Hypothesis[int]]:
+        """The best candidate of each sentence, by index; sentences as source ids without EOS."""
+        scored = self.score_all(sentences, found, options, request)
+        return {index: best_candidate(hypothesis, options.weight) for index, hypothesis in scored.items()}
+
+    def score_all(
+        self,
+        sentences: Sequence[Sequence[int]],
+        found: Mapping[int, Hypothesis[int]],
+        options: DecodingOptions,
+        request: DecodeRequest,
+    ) -> dict[int, Hypothesis[int]]:
+        """Hypotheses with the scores of their candidates; those that an engine has scored stay."""
+        device = self.model.output.weight.device
+        scored = dict(found)
+        unscored = [index for index in found if not found[index].candidate_scores]
+        for batch in batches(sentences, unscored, 1 if request.watched else request.batch_tokens):
+            source = with_eos([sentences[index] for index in batch]).to(device)
+            scored |= zip(batch, self.scored(source, [found[i] for i in batch], options), strict=True)
+        return scored
 
     def rerank(
         self, source: Tensor, hypotheses: Sequence[Hypothesis[int]], options: DecodingOptions

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Any, Protocol
 
+from disco_mt.core.errors import UserError
 from disco_mt.decoding.batching import batches, with_eos
 from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.decoding.results import Hypothesis, OnPass, Pass
@@ -15,6 +17,30 @@ from disco_mt.pins.place import Pinned, beam_for
 from disco_mt.systems import decoder_for
 
 Ids = Sequence[int]
+
+
+class Engine(Protocol):
+    """What decodes: the plain algorithms, or something that gives the same results faster."""
+
+    @property
+    def name(self) -> str:
+        """As `EngineOptions.engine` calls it."""
+        ...
+
+    @property
+    def precision(self) -> str:
+        """fp32 or int8."""
+        ...
+
+    def supports(self, options: DecodingOptions, request: DecodeRequest) -> bool:
+        """Can it do this?"""
+        ...
+
+    def decode(
+        self, sentences: Sequence[Ids], options: DecodingOptions, request: DecodeRequest
+    ) -> Iterator[tuple[int, Hypothesis[int]]]:
+        """(index, hypothesis) of each sentence (source ids without EOS), as they are finished."""
+        ...
 
 
 class ReferenceEngine:
@@ -78,3 +104,36 @@ def _renumbered(on_pass: OnPass[int], batch: list[int]) -> OnPass[int]:
         on_pass(replace(now, sentence=batch[now.sentence]))
 
     return tell
+
+
+class WithFallback:
+    """An engine, and the plain algorithms for what it cannot do."""
+
+    def __init__(self, engine: Engine, reference: ReferenceEngine) -> None:
+        self.engine = engine
+        self.reference = reference
+        self.name, self.precision = engine.name, engine.precision
+
+    @property
+    def work(self) -> Any:
+        """What the engine has computed so far, if it counts."""
+        return getattr(self.engine, "work", None)
+
+    def supports(self, options: DecodingOptions, request: DecodeRequest) -> bool:
+        """Everything; but who asked for a lower precision must get it."""
+        return self.engine.supports(options, DecodeRequest()) or self.precision == "fp32"
+
+    def decode(
+        self, sentences: Sequence[Ids], options: DecodingOptions, request: DecodeRequest
+    ) -> Iterator[tuple[int, Hypothesis[int]]]:
+        """See Engine. Sentences with pins go to the plain algorithms where the engine cannot keep them."""
+        if not self.supports(options, request):
+            raise UserError(f"strategy {options.strategy!r} has no precision {self.precision}; it has: fp32")
+        pins = request.pins or [()] * len(sentences)
+        able = self.engine.supports(options, replace(request, pins=None))
+        mine = [index for index in range(len(sentences)) if able and not pins[index]]
+        rest = sorted(set(range(len(sentences))) - set(mine))
+        for engine, chosen in ((self.engine, mine), (self.reference, rest)):
+            its = replace(request, pins=[pins[index] for index in chosen])
+            for number, hypothesis in engine.decode([sentences[index] for index in chosen], options, its):
+                yield chosen[number], hypothesis

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol
 
 import torch
 
@@ -19,7 +18,7 @@ from disco_mt.engine.calibration import calibrated_threads
 from disco_mt.engine.ctranslate2 import CTranslate2Engine, export_ctranslate2
 from disco_mt.engine.incremental import IncrementalEngine
 from disco_mt.engine.native_runtime import NativeRuntime, not_in_kernels
-from disco_mt.engine.reference import ReferenceEngine
+from disco_mt.engine.reference import Engine, ReferenceEngine, WithFallback
 from disco_mt.engine.runtime import Runtime
 from disco_mt.engine.shortlist import Shortlist
 from disco_mt.engine.split import SplitRuntime
@@ -37,23 +36,6 @@ PRECISIONS: dict[str, tuple[str, ...]] = {
     "ctranslate2": ("fp32", "int8"),
 }
 """What each engine computes in; the first is its default."""
-
-
-class Engine(Protocol):
-    """Translates what the plain algorithms translate (engine/reference.py), faster."""
-
-    name: str
-    precision: str
-
-    def supports(self, options: DecodingOptions, request: DecodeRequest) -> bool:
-        """Can it do this?"""
-        ...
-
-    def decode(
-        self, sentences: Sequence[Sequence[int]], options: DecodingOptions, request: DecodeRequest
-    ) -> Iterator[tuple[int, Hypothesis[int]]]:
-        """(index, hypothesis) of each sentence (source ids without EOS), as they are finished."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -97,21 +79,18 @@ def make_engine(model: TranslationModel, text: TextPair, options: EngineOptions 
         raise UserError(
             f"engine {name} has no precision {precision!r}; it has: {', '.join(PRECISIONS[name])}"
         )
+    reference = ReferenceEngine(model, options.device, lambda: neighbours(text.target, options.device))
     if name == "incremental":
         assert isinstance(model, DisCo)
-        return _incremental(model, precision, options)
+        fast: Engine = _incremental(model, precision, options)
+        return WithFallback(fast, reference)
     if options.shortlist:
         raise UserError(
             f"engine {name} has no vocabulary shortlist; it is for engine incremental (disco models, CPU)"
         )
     if name == "ctranslate2":
-        return ByCTranslate2(model, text, precision, options.threads)
-    return reference_engine(model, text, options.device)
-
-
-def reference_engine(model: TranslationModel, text: TextPair, device: str = "cpu") -> ReferenceEngine:
-    """The plain algorithms."""
-    return ReferenceEngine(model, device, lambda: neighbours(text.target, device))
+        return WithFallback(ByCTranslate2(model, text, precision, options.threads), reference)
+    return reference
 
 
 def _incremental(model: DisCo, precision: str, options: EngineOptions) -> IncrementalEngine:

@@ -1,4 +1,4 @@
-"""What an experiment hands back: tables, figures, verdicts; as Markdown and as files."""
+"""What an experiment or a benchmark hands back: tables, figures, verdicts; as Markdown and as files."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Report:
-    """One experiment's outcome."""
+    """The outcome of one experiment or benchmark."""
 
     title: str
-    source: str  # what it repeats: table, figure or section of the paper
+    source: str  # what it repeats: table, figure or section of the paper; empty: nothing
     command: str  # what was typed, and can be typed again
     tables: tuple[Table, ...]
     verdicts: tuple[Verdict, ...] = ()
@@ -35,13 +35,17 @@ class Report:
     notes: tuple[str, ...] = ()
     inconsistencies: tuple[str, ...] = ()  # of the paper
     data: dict[str, Any] | None = None  # measurements that cannot be had again, such as times
+    findings: tuple[str, ...] = ()  # the result in words, above all tables
 
 
-def to_markdown(report: Report) -> str:
+def to_markdown(report: Report, pictures: bool = True) -> str:
     """The whole report; pictures lie beside it."""
-    parts = [f"# {report.title}", f"In the paper: {report.source}.", f"```sh\n{report.command}\n```"]
+    paper = [f"In the paper: {report.source}."] if report.source else []
+    parts = [f"# {report.title}", *paper, f"```sh\n{report.command}\n```"]
+    if report.findings:
+        parts.append("\n".join(f"- {finding}" for finding in report.findings))
     parts += [markdown(table) for table in report.tables]
-    parts += [f"![{figure.title}]({figure.name}.svg)" for figure in report.figures]
+    parts += [f"![{figure.title}]({figure.name}.svg)" for figure in report.figures if pictures]
     if report.verdicts:
         parts.append(markdown(_verdicts(report.verdicts)))
     if report.notes:

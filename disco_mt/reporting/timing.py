@@ -10,7 +10,7 @@ from __future__ import annotations
 import platform
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -28,8 +28,23 @@ Seconds = Sequence[Sequence[float]]
 
 
 @dataclass(frozen=True)
+class Clocked:
+    """Seconds that a piece of work took."""
+
+    wall: float
+    processor: float  # of all threads: no waiting for a core in it, but caches are shared
+
+
+def clock(work: Callable[[Item], object], item: Item) -> Clocked:
+    """Time one call."""
+    used, started = time.process_time(), time.perf_counter()
+    work(item)
+    return Clocked(time.perf_counter() - started, time.process_time() - used)
+
+
+@dataclass(frozen=True)
 class Latency:
-    """Milliseconds a sentence."""
+    """Milliseconds per sentence."""
 
     mean: float  # over sentences, of the medians over repeats
     low: float  # the quickest repeat
@@ -100,14 +115,21 @@ def take_turns(
     if guard.hint():
         print(f"disco: warning: {guard.hint()}", file=sys.stderr)
     for run in systems.values():
-        _seconds(run, items[:WARM_UP])
+        for item in items[:WARM_UP]:
+            run(item)
     guard.begin([])
     seconds: dict[str, list[list[float]]] = {label: [] for label in systems}
-    for repeat in range(repeats):
-        for label in rotated([*systems], repeat):
-            seconds[label].append(_seconds(systems[label], items))
-        guard.round()
+    for order in rounds([*systems], repeats, guard):
+        for label in order:
+            seconds[label].append([clock(systems[label], item).wall for item in items])
     return Timing(seconds, guard.result())
+
+
+def rounds(players: Sequence[Item], repeats: int, guard: LoadGuard) -> Iterator[list[Item]]:
+    """The order of each round: everyone once, another one first each time."""
+    for repeat in range(repeats):
+        yield rotated(players, repeat)
+        guard.round()
 
 
 def rotated(items: Sequence[Item], turn: int) -> list[Item]:
@@ -120,12 +142,3 @@ def spread(items: Sequence[Item], number: int) -> list[Item]:
     """So many items at even distances: lengths as in the whole."""
     number = min(number, len(items))
     return [items[place * len(items) // number] for place in range(number)]
-
-
-def _seconds(run: Callable[[Item], object], items: Sequence[Item]) -> list[float]:
-    seconds = []
-    for item in items:
-        started = time.perf_counter()
-        run(item)
-        seconds.append(time.perf_counter() - started)
-    return seconds

@@ -16,7 +16,7 @@ from disco_mt.translator import Translator
 
 @dataclass(frozen=True)
 class Sentence:
-    """What is decoded as one, and what it must contain."""
+    """What is decoded as one, and the words it must contain."""
 
     text: str
     pins: tuple[Pin, ...] = ()
@@ -32,7 +32,7 @@ class Batch:
 
 
 class Decoder(Protocol):
-    """What translates: in this process, or in another (process.py)."""
+    """What translates: in this process, or in another one (process.py)."""
 
     @property
     def rows(self) -> int:
@@ -40,7 +40,7 @@ class Decoder(Protocol):
         ...
 
     def translate(self, batch: Batch, on_pass: OnPass[str] | None = None) -> list[Translation]:
-        """One translation a sentence, each to the last bit as if it were alone."""
+        """One translation per sentence, each to the last bit as if it were alone."""
         ...
 
     def close(self) -> None:
@@ -62,22 +62,23 @@ class LocalDecoder:
 
     def translate(self, batch: Batch, on_pass: OnPass[str] | None = None) -> list[Translation]:
         """See Decoder."""
-        pinned = [sentence.pins for sentence in batch.sentences]
+        pins = [sentence.pins for sentence in batch.sentences]
+        request = DecodeRequest(
+            pins=pins if any(pins) else None,
+            trace=batch.trace,
+            on_pass=on_pass,
+            batch_tokens=1 << 30,  # what comes here together is decoded together
+        )
         with BatchInvariant() if self.translator.device == "cpu" else nullcontext():
             return self.translator.translate(
                 [sentence.text for sentence in batch.sentences],
                 batch.options,
-                DecodeRequest(
-                    pins=pinned if any(pinned) else None,
-                    trace=batch.trace,
-                    on_pass=on_pass,
-                    batch_tokens=1 << 30,  # what comes here together is decoded together
-                ),
-                long="refuse" if batch.trace or on_pass is not None else "split",
+                request,
+                long="refuse" if request.watched else "split",
             )
 
     def warm_up(self) -> None:
-        """The first translation is slow, and would be some client's."""
+        """The first translation is slow; no client should have to wait for it."""
         self.translate(Batch([Sentence("Hello.")], DecodingOptions(iterations=2)))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""/docs: the OpenAPI description as a plain page. No script, nothing from elsewhere."""
+"""/docs: the OpenAPI description as a plain page: no script, no resource of another server."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ def render(description: dict[str, Any]) -> str:
         for path, methods in description["paths"].items()
         for method, operation in methods.items()
     )
-    shapes = "".join(
-        f"<h3 id='{escape(name)}'>{escape(name)}</h3>{_shape(shape)}" for name, shape in schemas.items()
+    components = "".join(
+        f"<h3 id='{escape(name)}'>{escape(name)}</h3>{_schema(schema)}" for name, schema in schemas.items()
     )
     title = f"{escape(info['title'])} {escape(info['version'])}: API"
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title>"
         f"<meta name=viewport content='width=device-width'><style>{STYLE}</style>"
         f"<h1>{title}</h1><p>{escape(info.get('summary', ''))} "
-        f"For machines: <a href='openapi.json'>openapi.json</a>.</p>{operations}<h2>Shapes</h2>{shapes}"
+        f"For machines: <a href='openapi.json'>openapi.json</a>.</p>{operations}<h2>Schemas</h2>{components}"
     )
 
 
@@ -76,12 +76,12 @@ def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
 
 
 def _named(body: dict[str, Any]) -> str:
-    """A link to a shape, or what it is called."""
+    """A link to a schema, or its title."""
     schema = body.get("schema", {})
     name = schema.get("$ref", "").rpartition("/")[2]
     return f"<a href='#{escape(name)}'>{escape(name)}</a>" if name else escape(str(schema.get("title", "")))
 
 
-def _shape(shape: dict[str, Any]) -> str:
-    fields = json.dumps(shape.get("properties", {}), indent=1)
-    return f"<p>{escape(shape.get('description', ''))}</p><pre>{escape(fields)}</pre>"
+def _schema(schema: dict[str, Any]) -> str:
+    fields = json.dumps(schema.get("properties", {}), indent=1)
+    return f"<p>{escape(schema.get('description', ''))}</p><pre>{escape(fields)}</pre>"

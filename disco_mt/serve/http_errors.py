@@ -1,4 +1,4 @@
-"""An answer other than 200, raised anywhere and turned into HTTP in one place (app.py)."""
+"""A response other than 200, raised anywhere and turned into HTTP in one place (app.py)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 
 @dataclass(eq=False)  # not frozen: Python itself writes to exceptions that are raised
-class Refusal(Exception):  # noqa: N818 - it is an answer, not a mistake of ours
-    """A status and what the client is told; never a path, never a trace."""
+class HttpError(Exception):
+    """A status and what the client is told; never a path, never a traceback."""
 
     status: int
     message: str
@@ -17,34 +17,29 @@ class Refusal(Exception):  # noqa: N818 - it is an answer, not a mistake of ours
         return f"{self.status} {self.message}"
 
 
-def busy(seconds: float) -> Refusal:
-    """429: the queue is full; `seconds` is when there should be room."""
+def busy(seconds: float) -> HttpError:
+    """429: the queue is full; there should be room in `seconds`."""
     wait = max(1, round(seconds + 0.5))
-    return Refusal(429, "too many requests wait already; try again later", {"Retry-After": str(wait)})
+    return HttpError(429, "too many requests are waiting; try again later", {"Retry-After": str(wait)})
 
 
-def draining() -> Refusal:
+def draining() -> HttpError:
     """503: the server is about to end."""
-    return Refusal(503, "the server is shutting down", {"Retry-After": "5"})
+    return HttpError(503, "the server is shutting down", {"Retry-After": "5"})
 
 
-def too_late(seconds: float) -> Refusal:
-    """504: the deadline of the request has passed."""
-    return Refusal(504, f"no answer within {seconds:g} seconds; send less at a time, or try again later")
+def deadline_passed(seconds: float) -> HttpError:
+    """504."""
+    return HttpError(504, f"no answer within {seconds:g} seconds; send less at a time, or try again later")
 
 
-def failed() -> Refusal:
-    """500: the model raised; what it said is in the log, not in the answer."""
-    return Refusal(500, "the translation failed")
-
-
-def gone() -> Refusal:
-    """499, which nobody will read: the client has hung up."""
-    return Refusal(499, "the client has hung up")
+def failed() -> HttpError:
+    """500: the model raised; its message goes to the log, not to the client."""
+    return HttpError(500, "the translation failed")
 
 
 def describe(error: BaseException) -> str:
-    """What went wrong and where, without the message: it may quote a user's text."""
+    """The type of an error and where it was raised, without its message, which may quote a user's text."""
     frames = []
     at = error.__traceback__
     while at is not None:

@@ -5,6 +5,7 @@ https://docs.libretranslate.com. Bodies are JSON or forms; errors are {"error": 
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
@@ -14,14 +15,15 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from disco_mt.decoding.options import DecodingOptions
-from disco_mt.serve.answers import texts_of
 from disco_mt.serve.detect import detect
-from disco_mt.serve.http_errors import Refusal
+from disco_mt.serve.http_errors import HttpError
 from disco_mt.serve.limits import MOST_TEXTS
 from disco_mt.serve.markup import Markup
 from disco_mt.serve.models import Models, ServedModel
+from disco_mt.serve.responses import translated_texts
 from disco_mt.serve.schemas import ErrorAnswer, Name, Text
-from disco_mt.serve.service import Order, Service, fulfil
+from disco_mt.serve.service import Service
+from disco_mt.serve.worker import Job
 
 NAMES = {
     "ar": "Arabic",
@@ -104,7 +106,7 @@ class Piece:
 
 Body = TypeVar("Body", bound=_Lenient)
 
-REFUSALS: dict[int | str, dict[str, Any]] = {
+ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorAnswer} for status in (400, 401, 403, 408, 413, 422, 429, 500, 503, 504)
 }
 
@@ -114,15 +116,15 @@ def libretranslate_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["LibreTranslate"])
 
     @router.post(
-        "/translate", response_model=LibreAnswer, responses=REFUSALS, openapi_extra=_body(LibreRequest)
+        "/translate", response_model=LibreAnswer, responses=ERRORS, openapi_extra=_body(LibreRequest)
     )
     async def translate(request: Request) -> JSONResponse:
         """Translate a text or a list of texts, plain or HTML."""
         wanted = await _read(request, LibreRequest)
-        service.check_key(request, wanted.api_key or "")
+        service.keys.check(request.headers, wanted.api_key or "")
         texts = [wanted.q] if isinstance(wanted.q, str) else wanted.q
         service.check_size(texts)
-        detected = _detected(service.models, texts, wanted)
+        detected = await _detected(service.models, texts, wanted)
         model = _model(service.models, detected[0]["language"] if detected else wanted.source, wanted.target)
         done = await _translated(service, request, model, texts, wanted.format == "html")
         return JSONResponse(_shaped(wanted, done, detected))
@@ -130,20 +132,22 @@ def libretranslate_routes(service: Service) -> APIRouter:
     @router.get("/languages", response_model=list[Language])
     async def languages() -> list[Language]:
         """All languages, and what each can be translated into."""
-        found = service.models.languages.items()
-        return [Language(code=code, name=NAMES.get(code, code), targets=targets) for code, targets in found]
+        return [
+            Language(code=code, name=NAMES.get(code, code), targets=targets)
+            for code, targets in service.models.languages.items()
+        ]
 
     @router.post(
-        "/detect", response_model=list[Detected], responses=REFUSALS, openapi_extra=_body(DetectRequest)
+        "/detect", response_model=list[Detected], responses=ERRORS, openapi_extra=_body(DetectRequest)
     )
     async def detect_language(request: Request) -> JSONResponse:
         """Guess the language, among those that the server's models know."""
         wanted = await _read(request, DetectRequest)
-        service.check_key(request, wanted.api_key or "")
+        service.keys.check(request.headers, wanted.api_key or "")
         service.check_size([wanted.q])
-        found = detect(wanted.q, service.models.languages)
-        likely = [pair for pair in found if pair[1] > 0] or found[:1]
-        return JSONResponse([{"confidence": sure, "language": code} for code, sure in likely])
+        ranked = await asyncio.to_thread(detect, wanted.q, service.models.languages)
+        likely = [pair for pair in ranked if pair[1] > 0] or ranked[:1]
+        return JSONResponse([{"confidence": confidence, "language": code} for code, confidence in likely])
 
     @router.get("/frontend/settings")
     async def settings() -> dict[str, Any]:
@@ -157,8 +161,8 @@ async def _translated(
     service: Service, request: Request, model: ServedModel, texts: list[str], html: bool
 ) -> list[str]:
     pieces = [_piece(text, html) for text in texts]
-    order = Order.of(model, DecodingOptions(), [text for piece in pieces for text in piece.texts])
-    done = iter(texts_of(order, await fulfil(service, request, order)))
+    job = Job.of(model, DecodingOptions(), [text for piece in pieces for text in piece.texts])
+    done = iter(translated_texts(job, await service.translate(request, job)))
     return [piece.filled([next(done) for _ in piece.texts]) for piece in pieces]
 
 
@@ -167,22 +171,22 @@ def _piece(text: str, html: bool) -> Piece:
     return Piece(markup, [text] if markup is None else markup.texts)
 
 
-def _detected(models: Models, texts: list[str], wanted: LibreRequest) -> list[dict[str, Any]]:
+async def _detected(models: Models, texts: list[str], wanted: LibreRequest) -> list[dict[str, Any]]:
     """For source "auto": the likeliest language of each text that can be translated into the target."""
     if wanted.source != "auto":
         return []
     sources = dict.fromkeys(model.source for model in models.all if model.target == wanted.target)
     if not sources:
-        raise Refusal(400, f"nothing is translated into {wanted.target[:20]!r} here; see /languages")
-    found = [detect(text, sources)[0] for text in texts or [""]]
-    return [{"confidence": sure, "language": code} for code, sure in found]
+        raise HttpError(400, f"nothing is translated into {wanted.target[:20]!r} here; see /languages")
+    best = await asyncio.to_thread(lambda: [detect(text, sources)[0] for text in texts or [""]])
+    return [{"confidence": confidence, "language": code} for code, confidence in best]
 
 
 def _model(models: Models, source: str, target: str) -> ServedModel:
-    found = models.pair(source, target) if source and target else None
-    if found is None:
-        raise Refusal(400, f"{source[:20]!r} to {target[:20]!r} is not supported; see /languages")
-    return found
+    model = models.pair(source, target) if source and target else None
+    if model is None:
+        raise HttpError(400, f"{source[:20]!r} to {target[:20]!r} is not supported; see /languages")
+    return model
 
 
 def _shaped(wanted: LibreRequest, done: list[str], detected: list[dict[str, Any]]) -> dict[str, Any]:
@@ -207,7 +211,7 @@ def _settings(service: Service) -> dict[str, Any]:
 
 
 async def _read(request: Request, shape: type[Body]) -> Body:
-    """A body in JSON or as a form; what is wrong with it is told in LibreTranslate's way."""
+    """A body in JSON or as a form; errors are worded as LibreTranslate words them."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
         if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
@@ -215,13 +219,13 @@ async def _read(request: Request, shape: type[Body]) -> Body:
         else:
             values = json.loads(await request.body())
     except (ValueError, RecursionError):
-        raise Refusal(400, "Invalid request: the body is neither JSON nor a form") from None
+        raise HttpError(400, "Invalid request: the body is neither JSON nor a form") from None
     if not isinstance(values, dict):
-        raise Refusal(400, "Invalid request: the body must be an object with q, source and target")
+        raise HttpError(400, "Invalid request: the body must be an object with q, source and target")
     try:
         return shape.model_validate(values)
     except ValidationError as error:
-        raise Refusal(400, f"Invalid request: {_problem(error)}") from None
+        raise HttpError(400, f"Invalid request: {_problem(error)}") from None
 
 
 async def _form(request: Request) -> dict[str, Any]:
@@ -239,7 +243,7 @@ def _problem(error: ValidationError) -> str:
 
 
 def _body(shape: type[BaseModel]) -> dict[str, Any]:
-    """The description of a body that is read by hand."""
+    """The OpenAPI description of a body that FastAPI does not parse."""
     content = {"schema": shape.model_json_schema()}
     kinds = ("application/json", "application/x-www-form-urlencoded")
     return {"requestBody": {"required": True, "content": dict.fromkeys(kinds, content)}}

@@ -1,19 +1,21 @@
-"""The models of a server, by name and by language pair, and what it asks of them."""
+"""The models of a server, by name and by language pair."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from disco_mt.core.errors import UserError
 from disco_mt.decoding.options import DecodingOptions
 from disco_mt.decoding.results import OnPass, Translation
+from disco_mt.engine.select import EngineOptions
 from disco_mt.nn.directory import read_config
 from disco_mt.nn.find import find_model
 from disco_mt.serve.decoder import Batch, Decoder, LocalDecoder
-from disco_mt.serve.process import Loading, ProcessDecoder
-from disco_mt.systems import check_pinnable, strategy_for, system_for
+from disco_mt.serve.process import ProcessDecoder
+from disco_mt.systems import check_pinnable, decoder_for, strategy_for, system_for
 from disco_mt.text.languages import is_spaceless
 from disco_mt.text.pair import TextPair
 from disco_mt.text.sentences import split_sentences
@@ -25,7 +27,7 @@ class ServedModel:
     """A model under the name by which clients know it."""
 
     name: str
-    kind: str  # disco, cmlm or autoregressive
+    kind: str  # a key of systems.SYSTEMS
     text: TextPair
     decoder: Decoder
 
@@ -51,8 +53,8 @@ class ServedModel:
         return tuple(system_for(self.kind).decoders)
 
     def lines(self, text: str) -> list[list[str]]:
-        """Sentences of each line. Models are trained on sentences, and line breaks are to be kept."""
-        if self.text.source.processing == "pretokenized":  # the end of a sentence cannot be told
+        """The sentences of each line. Models are trained on sentences, and line breaks are to be kept."""
+        if self.text.source.processing == "pretokenized":  # the end of a sentence cannot be recognised
             return [[line] if line.strip() else [] for line in text.splitlines()]
         return [split_sentences(line, self.source) for line in text.replace("\r\n", "\n").split("\n")]
 
@@ -61,21 +63,24 @@ class ServedModel:
         space = "" if is_spaceless(self.target) else " "
         return "\n".join(space.join(sentences) for sentences in lines)
 
-    def check(self, options: DecodingOptions, pinned: bool) -> str:
-        """The strategy that will be used; raises UserError if it does not fit the model or the pins."""
-        strategy = strategy_for(self.kind, options.strategy)
+    def strategy(self, options: DecodingOptions) -> str:
+        """The strategy that will be used."""
+        return strategy_for(self.kind, options.strategy)
+
+    def check(self, options: DecodingOptions, pinned: bool) -> None:
+        """Raise UserError if the options do not fit the model or the pins."""
+        decoder_for(self.kind, options.strategy, options.effort)
         if pinned:
-            check_pinnable(self.kind, strategy)
-        return strategy
+            check_pinnable(self.kind, options.strategy)
 
     def translate(self, batch: Batch, on_pass: OnPass[str] | None = None) -> list[Translation]:
-        """One translation a sentence, each to the last bit as if it were alone."""
+        """One translation per sentence, each to the last bit as if it were alone."""
         return self.decoder.translate(batch, on_pass)
 
 
 @dataclass(frozen=True)
 class Models:
-    """All models; the first is the default, and the first of its language pair is that pair's."""
+    """All models; the first is the default, and the first of a language pair is that pair's default."""
 
     all: tuple[ServedModel, ...]
 
@@ -93,18 +98,21 @@ class Models:
     @property
     def languages(self) -> dict[str, list[str]]:
         """Every language -> those into which it can be translated; sources first."""
-        sources = {m.source: [t.target for t in self.all if t.source == m.source] for m in self.all}
-        targets: dict[str, list[str]] = {m.target: [] for m in self.all}
-        return {code: list(dict.fromkeys(found)) for code, found in (sources | targets | sources).items()}
+        targets: dict[str, list[str]] = {m.source: [] for m in self.all}
+        targets |= {m.target: [] for m in self.all if m.target not in targets}
+        for model in self.all:
+            if model.target not in targets[model.source]:
+                targets[model.source].append(model.target)
+        return targets
 
 
-def load_models(names: Sequence[str], loading: Loading) -> Models:
-    """Every model in a process of its own, loaded side by side; `loading`: as all of them are loaded."""
-    decoders = [ProcessDecoder(replace(loading, name=name)) for name in names]
+def load_models(names: Sequence[str], engine: EngineOptions) -> Models:
+    """Every model in a process of its own, loaded side by side."""
+    decoders = [ProcessDecoder(name, engine) for name in names]
     models = Models(tuple(_described(decoder) for decoder in decoders))
-    for name in {model.name for model in models.all}:
-        if sum(model.name == name for model in models.all) > 1:
-            raise UserError(f"two models are called {name!r}; rename the directory of one")
+    name, count = Counter(model.name for model in models.all).most_common(1)[0]
+    if count > 1:
+        raise UserError(f"two models are called {name!r}; rename the directory of one")
     try:
         for decoder in decoders:
             decoder.start()
@@ -119,8 +127,7 @@ def load_models(names: Sequence[str], loading: Loading) -> Models:
 
 def _described(decoder: ProcessDecoder) -> ServedModel:
     """What the server knows of a model without its weights. A directory goes by its last part."""
-    name = decoder.loading.name
-    directory = read_config(find_model(name))
+    directory = read_config(find_model(decoder.name))
     text = TextPair.load(directory.path, directory.text)
-    shown = directory.path.resolve().name if Path(name).exists() else name
+    shown = directory.path.resolve().name if Path(decoder.name).exists() else decoder.name
     return ServedModel(shown, directory.model.kind, text, decoder)

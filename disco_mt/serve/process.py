@@ -1,7 +1,7 @@
 """A model in a process of its own.
 
 Python runs one thread at a time: in one process, reading requests would take a tenth from translating. And
-should a model end its process (memory, a broken kernel), the server goes on and starts it again.
+if a model ends its process (memory, a broken kernel), the server goes on and starts it again.
 
 Parent and child talk over a pipe. Parent: a `Task`, or `STOP`. Child: ("pass", Pass) while it is watched,
 then ("done", (translations, rows)), ("refused", reason) or ("failed", what and where).
@@ -9,8 +9,10 @@ then ("done", (translations, rows)), ("refused", reason) or ("failed", what and 
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import signal
+import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
@@ -18,11 +20,12 @@ from typing import Any
 
 from disco_mt.core.errors import UserError
 from disco_mt.decoding.results import OnPass, Pass, Translation
+from disco_mt.engine.select import EngineOptions
 from disco_mt.serve.decoder import Batch, LocalDecoder
 from disco_mt.serve.http_errors import describe
-from disco_mt.serve.trim_memory import MemoryTrimmer
 
 STOP = "stop"  # nobody waits for the sentence any longer
+TRIM_EVERY = 20.0  # seconds; one trim costs about 0.2, since what was given back must be fetched again
 
 
 class ModelFailed(Exception):  # noqa: N818 - as it reads
@@ -30,38 +33,30 @@ class ModelFailed(Exception):  # noqa: N818 - as it reads
 
 
 @dataclass(frozen=True)
-class Loading:
-    """How a child gets its translator: arguments of Translator.from_pretrained."""
-
-    name: str
-    device: str = "cpu"
-    engine: str = ""
-    precision: str = ""
-    threads: int = 0
-
-
-@dataclass(frozen=True)
 class Task:
-    """One batch, and whether its passes are to be told."""
+    """One batch, and whether its passes are to be sent back."""
 
     batch: Batch
     watched: bool
 
 
 class ProcessDecoder:
-    """The parent's side; used by one thread."""
+    """The parent's side; used by one thread. name, engine: for Translator.from_pretrained."""
 
-    def __init__(self, loading: Loading) -> None:
-        self.loading, self.rows = loading, 0
+    def __init__(self, name: str, engine: EngineOptions) -> None:
+        self.name = name
+        self.engine = engine
+        self.rows = 0
         self._process: SpawnProcess | None = None
-        self._ready = self._closed = False
+        self._ready = False
+        self._closed = False
 
     def start(self) -> None:
         """Let the child load its model; `wait` until it is ready."""
         context = multiprocessing.get_context("spawn")  # a fork would copy threads' locks
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(
-            target=_child, args=(theirs, self.loading), name="disco-model", daemon=True
+            target=_child, args=(theirs, self.name, self.engine), name="disco-model", daemon=True
         )
         self._process.start()
         theirs.close()  # so that the end of the child is the end of the pipe
@@ -77,7 +72,7 @@ class ProcessDecoder:
             self._ready = True
 
     def _wait_again(self) -> None:
-        """After a restart. What was no mistake of the user's then is none of a client's now."""
+        """After a restart, what the user did wrong is no mistake of a client's."""
         try:
             self.wait()
         except UserError:
@@ -85,7 +80,7 @@ class ProcessDecoder:
 
     @property
     def pid(self) -> int | None:
-        """Of the child."""
+        """The child's."""
         return None if self._process is None else self._process.pid
 
     def translate(self, batch: Batch, on_pass: OnPass[str] | None = None) -> list[Translation]:
@@ -93,20 +88,19 @@ class ProcessDecoder:
         try:
             self._wait_again()
             self._pipe.send(Task(batch, on_pass is not None))
-            found, rows = self._answer(on_pass)
+            translations, rows = self._answer(on_pass)
         except (EOFError, OSError):
             code = self._end()  # the next batch starts it again
             raise ModelFailed(f"its process has ended ({code})") from None
         self.rows += rows
-        translations: list[Translation] = found
-        return translations
+        return list(translations)
 
     def _answer(self, on_pass: OnPass[str] | None) -> Any:
         stopped: Exception | None = None
         while True:
             kind, value = self._pipe.recv()
             if kind == "pass":
-                stopped = stopped or self._tell(on_pass, value)
+                stopped = stopped or self._hand_on(on_pass, value)
             elif stopped is not None:
                 raise stopped
             elif kind == "done":
@@ -114,8 +108,8 @@ class ProcessDecoder:
             else:
                 raise UserError(value) if kind == "refused" else ModelFailed(value)
 
-    def _tell(self, on_pass: OnPass[str] | None, now: Pass[str]) -> Exception | None:
-        """Hand on a pass; if that raises, the child is told to stop."""
+    def _hand_on(self, on_pass: OnPass[str] | None, now: Pass[str]) -> Exception | None:
+        """Report a pass; if that raises, the child is told to stop."""
         try:
             if on_pass is not None:
                 on_pass(now)
@@ -125,7 +119,7 @@ class ProcessDecoder:
         return None
 
     def close(self) -> None:
-        """End the child, at the latest after the sentences that it is at."""
+        """End the child, at the latest after its current sentences."""
         self._closed = True
         self._end()
 
@@ -143,32 +137,41 @@ class ProcessDecoder:
         return process.exitcode
 
 
-def _child(pipe: Connection, loading: Loading) -> None:
+def _child(pipe: Connection, name: str, engine: EngineOptions) -> None:
     """Load, then translate until the pipe ends: with the parent, whatever became of it."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)  # sent to the whole group; the parent decides when to end
     try:
-        decoder = _load(pipe, loading)
-        trimmer = MemoryTrimmer()
+        decoder = _load(pipe, name, engine)
+        trimmed = time.monotonic()
         while decoder is not None:
             task = pipe.recv()
             if isinstance(task, Task):
                 pipe.send(_outcome(pipe, decoder, task))
-                trimmer.trim()
+                if time.monotonic() - trimmed > TRIM_EVERY:
+                    trim_memory()
+                    trimmed = time.monotonic()
     except (EOFError, OSError):
         return
 
 
-def _load(pipe: Connection, loading: Loading) -> LocalDecoder | None:
-    from disco_mt.engine.select import EngineOptions
+def trim_memory() -> None:
+    """Give free memory back to the system, where the C library is glibc.
+
+    Batches of ever new shapes leave holes between what torch holds, and glibc keeps them until it is asked:
+    without this a server grows to several times its size.
+    """
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError, TypeError):
+        return
+
+
+def _load(pipe: Connection, name: str, engine: EngineOptions) -> LocalDecoder | None:
     from disco_mt.translator import Translator
 
     try:
-        translator = Translator.from_pretrained(
-            loading.name,
-            EngineOptions(loading.device, loading.engine, loading.precision, loading.threads),
-        )
-        decoder = LocalDecoder(translator)
+        decoder = LocalDecoder(Translator.from_pretrained(name, engine))
         decoder.warm_up()
     except UserError as error:
         pipe.send(("refused", str(error)))
@@ -178,16 +181,16 @@ def _load(pipe: Connection, loading: Loading) -> LocalDecoder | None:
 
 
 def _outcome(pipe: Connection, decoder: LocalDecoder, task: Task) -> tuple[str, Any]:
-    def tell(now: Pass[str]) -> None:
+    def on_pass(now: Pass[str]) -> None:
         if pipe.poll():
             raise ModelFailed("nobody waits")  # the parent knows: it has asked to stop
         pipe.send(("pass", now))
 
     before = decoder.rows
     try:
-        found = decoder.translate(task.batch, tell if task.watched else None)
+        translations = decoder.translate(task.batch, on_pass if task.watched else None)
     except UserError as error:
         return "refused", str(error)
     except Exception as error:
         return "failed", describe(error)
-    return "done", (found, decoder.rows - before)
+    return "done", (translations, decoder.rows - before)

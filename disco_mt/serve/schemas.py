@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from disco_mt.decoding.options import Effort
 from disco_mt.serve.limits import LONGEST_PIN, MOST_ITERATIONS, MOST_PINS, MOST_TEXTS, WIDEST_LENGTH_BEAM
 
 Text = Annotated[str, Field(max_length=200_000)]
@@ -21,7 +22,7 @@ class PinnedWord(_Strict):
 
     text: Annotated[str, Field(min_length=1, max_length=LONGEST_PIN)]
     at: Annotated[int, Field(ge=0, le=10_000)] | None = Field(
-        None, description="Position (from 0) of its first token; null: where the model likes it best."
+        None, description="Position (from 0) of its first token; null: where it fits best."
     )
     sentence: Annotated[int, Field(ge=0, le=10_000)] = Field(0, description="Which sentence of the text.")
     of: Annotated[int, Field(ge=0, lt=MOST_TEXTS)] = Field(0, description="Which text, if there are several.")
@@ -37,7 +38,12 @@ class TranslateRequest(_Strict):
     source: Name | None = Field(None, description="Language of the text; null: any.")
     target: Name | None = Field(None, description="Language to translate into; null: any.")
     strategy: Name = Field("", description="Inference algorithm; empty: the model's default.")
-    iterations: int = Field(10, ge=1, le=MOST_ITERATIONS, description="T: the most decoder passes.")
+    effort: Effort = Field(
+        "", description="fast, normal or high; empty: the model's default. high replaces settle and read."
+    )
+    iterations: int = Field(
+        10, ge=1, le=MOST_ITERATIONS, description="T: the maximum number of decoder passes."
+    )
     length_beam: int = Field(5, ge=1, le=WIDEST_LENGTH_BEAM, description="K: how many lengths are tried.")
     pinned: Annotated[list[PinnedWord], Field(max_length=MOST_PINS)] = Field(
         default_factory=list, description="Words that the translations must contain."
@@ -47,16 +53,18 @@ class TranslateRequest(_Strict):
 
 
 class SentenceAnswer(BaseModel):
-    """One sentence. Sequences have one entry a token."""
+    """One sentence. Lists have one entry per token."""
 
     source: str
     text: str
     tokens: list[str]
     pieces: list[str] = Field(description="The tokens as they read, each with the space before it.")
     probabilities: list[float]
-    pinned: list[bool] = Field(description="True where a token was given; empty where none was.")
+    pinned: list[bool] = Field(description="True where a token is pinned; empty where none is.")
     score: float = Field(
-        description="Log probability over N^alpha, alpha being the length penalty: the mean where it is 1."
+        description="What the candidate was chosen by. With reranking: the mean log probability that the "
+        "reranker gives its words, plus their share of the weighted log probability of the length. Without: "
+        "the log probability of its words, divided by their number to the power of the length penalty."
     )
     steps: int = Field(description="Sequential decoder passes.")
     trace: dict[str, Any] | None = Field(None, description="Every pass, if it was asked for.")
@@ -71,18 +79,18 @@ class TextAnswer(BaseModel):
 
 
 class TranslateAnswer(BaseModel):
-    """One translation a text, in order."""
+    """One translation per text, in order."""
 
     model: str
     source: str
     target: str
     strategy: str
-    milliseconds: float = Field(description="Time in the server, waiting included.")
+    milliseconds: float = Field(description="Time in the server, including the queue.")
     translations: list[TextAnswer]
 
 
 class ModelAnswer(BaseModel):
-    """A model that can be asked."""
+    """A model of the server."""
 
     name: str
     source: str
@@ -98,7 +106,7 @@ class ModelsAnswer(BaseModel):
 
 
 class ErrorAnswer(BaseModel):
-    """Why there is no other answer."""
+    """What went wrong."""
 
     error: str
 

@@ -11,9 +11,9 @@ from fastapi.responses import JSONResponse, Response
 
 from disco_mt.decoding.options import DecodingOptions
 from disco_mt.pins.parse import Pin
-from disco_mt.serve.answers import whole_answer
-from disco_mt.serve.http_errors import Refusal
+from disco_mt.serve.http_errors import HttpError
 from disco_mt.serve.models import ServedModel
+from disco_mt.serve.responses import stream, translate_answer
 from disco_mt.serve.schemas import (
     ErrorAnswer,
     ModelAnswer,
@@ -21,19 +21,19 @@ from disco_mt.serve.schemas import (
     TranslateAnswer,
     TranslateRequest,
 )
-from disco_mt.serve.service import Order, Service, fulfil
-from disco_mt.serve.stream import stream
+from disco_mt.serve.service import Service
+from disco_mt.serve.worker import Job
 
-REFUSALS: dict[int | str, dict[str, Any]] = {
+ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorAnswer, "description": description}
     for status, description in {
-        400: "The body is no JSON",
+        400: "The body is not JSON",
         401: "An API key is needed",
-        403: "The request comes from a foreign page",
+        403: "The request comes from a page of another origin",
         408: "The request did not arrive in time",
         413: "Too much text",
         422: "A field is wrong, or a pin is impossible",
-        429: "Too many requests wait; see Retry-After",
+        429: "Too many requests are waiting; see Retry-After",
         500: "The model failed",
         503: "The server is shutting down",
         504: "The deadline has passed",
@@ -46,68 +46,68 @@ def v1_routes(service: Service) -> APIRouter:
     """POST /v1/translate, GET /v1/models."""
     router = APIRouter(prefix="/v1", tags=["translate"])
 
-    @router.post("/translate", response_model=TranslateAnswer, responses=REFUSALS | STREAMED)
+    @router.post("/translate", response_model=TranslateAnswer, responses=ERRORS | STREAMED)
     async def translate(body: TranslateRequest, request: Request) -> Response:
         """Translate one or many texts; with `stream`, as server-sent events."""
         started = time.perf_counter()
-        service.check_key(request)
-        order = _order(service, body)
+        service.keys.check(request.headers)
+        job = _job(service, body)
         if body.stream:
-            return stream(service, order)
-        found = await fulfil(service, request, order)
-        if not order.trace:
-            return JSONResponse(whole_answer(order, found, started))
-        # Traces are large: other clients are not to wait while one is written.
-        return await asyncio.to_thread(lambda: JSONResponse(whole_answer(order, found, started)))
+            return stream(service, job)
+        translations = await service.translate(request, job)
+        if not job.trace:
+            return JSONResponse(translate_answer(job, translations, started))
+        # Traces are large: other clients should not wait while one is written.
+        return await asyncio.to_thread(lambda: JSONResponse(translate_answer(job, translations, started)))
 
     @router.get("/models", response_model=ModelsAnswer)
     async def models() -> ModelsAnswer:
-        """The models that can be asked."""
-        return ModelsAnswer(models=[_described(model) for model in service.models.all])
+        """The models of this server."""
+        return ModelsAnswer(
+            models=[
+                ModelAnswer(
+                    name=model.name,
+                    source=model.source,
+                    target=model.target,
+                    kind=model.kind,
+                    strategies=list(model.strategies),
+                )
+                for model in service.models.all
+            ]
+        )
 
     return router
 
 
-def _order(service: Service, body: TranslateRequest) -> Order:
+def _job(service: Service, body: TranslateRequest) -> Job:
     texts = [body.text] if isinstance(body.text, str) else body.text
     service.check_size(texts, body.trace or body.stream)
-    model = _chosen(service, body)
+    model = _model(service, body)
     options = DecodingOptions(
-        strategy=body.strategy, iterations=body.iterations, length_beam=body.length_beam
+        strategy=body.strategy,
+        effort=body.effort,
+        iterations=body.iterations,
+        length_beam=body.length_beam,
     )
     model.check(options, bool(body.pinned))
-    return Order.of(model, options, texts, _pins(body, len(texts)), body.trace)
-
-
-def _pins(body: TranslateRequest, texts: int) -> list[list[Pin]]:
-    """The pins of each text."""
-    if any(pin.of >= texts for pin in body.pinned):
-        raise Refusal(422, f"a pin is for a text that is not there; there are {texts}, counted from 0")
-    return [
+    if any(pin.of >= len(texts) for pin in body.pinned):
+        raise HttpError(422, f"a pin is for a text that is not there; there are {len(texts)}, from 0")
+    pins = [
         [Pin(pin.text, pin.at, pin.sentence) for pin in body.pinned if pin.of == text]
-        for text in range(texts)
+        for text in range(len(texts))
     ]
+    return Job.of(model, options, texts, pins, body.trace)
 
 
-def _chosen(service: Service, body: TranslateRequest) -> ServedModel:
+def _model(service: Service, body: TranslateRequest) -> ServedModel:
     source, target = body.source or "", body.target or ""
     if body.model is None:
-        found = service.models.pair(source, target)
+        model = service.models.pair(source, target)
     else:
-        found = service.models.named(body.model)
-        if found is not None and (source not in ("", found.source) or target not in ("", found.target)):
-            raise Refusal(422, f"the model {found.name} translates from {found.source} to {found.target}")
-    if found is None:
-        there = ", ".join(f"{model.name} ({model.source}-{model.target})" for model in service.models.all)
-        raise Refusal(422, f"there is no such model; there are: {there}")
-    return found
-
-
-def _described(model: ServedModel) -> ModelAnswer:
-    return ModelAnswer(
-        name=model.name,
-        source=model.source,
-        target=model.target,
-        kind=model.kind,
-        strategies=list(model.strategies),
-    )
+        model = service.models.named(body.model)
+        if model is not None and (source not in ("", model.source) or target not in ("", model.target)):
+            raise HttpError(422, f"the model {model.name} translates from {model.source} to {model.target}")
+    if model is None:
+        models = ", ".join(f"{other.name} ({other.source}-{other.target})" for other in service.models.all)
+        raise HttpError(422, f"there is no such model; there are: {models}")
+    return model

@@ -1,6 +1,6 @@
-"""One queue, one worker: sentences of any requests that may be decoded together are.
+"""One queue, one worker: sentences of different requests are decoded together where that is possible.
 
-A sentence waits by rank: the number of its request plus its place in it. So a long text steps back behind
+A sentence waits by rank: the number of its request plus its position in it. So a long text steps back behind
 requests that came a little later, and nothing waits for ever. A batch is the first in rank and those nearest
 to it in length.
 """
@@ -19,27 +19,57 @@ from functools import cached_property
 from disco_mt.core.errors import UserError
 from disco_mt.decoding.options import DecodingOptions
 from disco_mt.decoding.results import OnPass, Pass, Translation
+from disco_mt.pins.parse import Pin
 from disco_mt.serve.decoder import Batch, Sentence
-from disco_mt.serve.http_errors import Refusal, busy, describe, draining, failed
+from disco_mt.serve.http_errors import HttpError, busy, describe, draining, failed
 from disco_mt.serve.limits import Limits
-from disco_mt.serve.metrics import Metrics
 from disco_mt.serve.models import ServedModel
+from disco_mt.serve.monitoring import Metrics
 from disco_mt.serve.process import ModelFailed
 
 log = logging.getLogger("disco.serve")
 
+Lines = list[list[str]]  # the sentences of each line of a text
+
 
 @dataclass(eq=False)
 class Job:
-    """The sentences of one request. `done` has their translations, or the refusal."""
+    """The sentences of one request. `done` has their translations, or the error."""
 
     model: ServedModel
     options: DecodingOptions
     sentences: Sequence[Sentence]
     trace: bool = False
-    on_pass: Callable[[int, Pass[str]], None] | None = None  # told the sentence's place, and the pass
+    texts: Sequence[Lines] = ()  # the texts that the sentences come from
+    on_pass: Callable[[int, Pass[str]], None] | None = None  # (index of the sentence, pass)
     done: Future[list[Translation]] = field(default_factory=Future)
-    found: dict[int, Translation] = field(default_factory=dict)
+    finished: dict[int, Translation] = field(default_factory=dict)
+
+    @staticmethod
+    def of(
+        model: ServedModel,
+        options: DecodingOptions,
+        texts: Sequence[str],
+        pins: Sequence[Sequence[Pin]] = (),
+        trace: bool = False,
+    ) -> Job:
+        """Split texts into sentences. pins: one list per text; `Pin.sentence` counts its sentences."""
+        lines = [model.lines(text) for text in texts]
+        sentences: list[Sentence] = []
+        for text, its in zip(lines, pins or [()] * len(lines), strict=True):
+            flat = [sentence for line in text for sentence in line]
+            for pin in its:
+                if pin.sentence >= len(flat):
+                    raise UserError(f"a pin is for sentence {pin.sentence}, but the text has {len(flat)}")
+            for number, sentence in enumerate(flat):
+                here = tuple(Pin(pin.text, pin.at) for pin in its if pin.sentence == number)
+                sentences.append(Sentence(sentence, here))
+        return Job(model, options, sentences, trace, lines)
+
+    @cached_property
+    def places(self) -> list[tuple[int, int]]:
+        """For every sentence: the index of its text, and its own index in it."""
+        return [(n, m) for n, lines in enumerate(self.texts) for m in range(sum(map(len, lines)))]
 
     @property
     def alone(self) -> bool:
@@ -48,20 +78,20 @@ class Job:
 
     @cached_property
     def characters(self) -> int:
-        """The size of it all; an empty sentence is work, too."""
+        """The size of all sentences; an empty one is work, too."""
         return sum(len(sentence.text) + 1 for sentence in self.sentences)
 
-    def give(self, place: int, found: Translation) -> None:
+    def finish(self, index: int, translation: Translation) -> None:
         """One sentence is finished; after the last, the job is."""
-        self.found[place] = found
-        if len(self.found) == len(self.sentences):
+        self.finished[index] = translation
+        if len(self.finished) == len(self.sentences):
             with suppress(InvalidStateError):  # cancelled meanwhile
-                self.done.set_result([self.found[n] for n in range(len(self.sentences))])
+                self.done.set_result([self.finished[n] for n in range(len(self.sentences))])
 
-    def refuse(self, refusal: Refusal) -> None:
-        """There will be no answer."""
+    def fail(self, error: HttpError) -> None:
+        """There will be no translation."""
         with suppress(InvalidStateError):
-            self.done.set_exception(refusal)
+            self.done.set_exception(error)
 
 
 @dataclass(frozen=True)
@@ -70,18 +100,18 @@ class Waiting:
 
     rank: int
     job: Job
-    place: int
+    index: int
 
     @property
     def sentence(self) -> Sentence:
         """What is to be translated."""
-        return self.job.sentences[self.place]
+        return self.job.sentences[self.index]
 
     @property
-    def watcher(self) -> OnPass[str] | None:
-        """Who is told of every pass."""
-        tell, place = self.job.on_pass, self.place
-        return None if tell is None else lambda now: tell(place, now)
+    def on_pass(self) -> OnPass[str] | None:
+        """The job's callback, for this sentence."""
+        report, index = self.job.on_pass, self.index
+        return None if report is None else lambda now: report(index, now)
 
     def goes_with(self, other: Waiting) -> bool:
         """May both be decoded in one batch?"""
@@ -93,13 +123,15 @@ class Worker:
     """A thread that decodes; `submit` may be called from any other."""
 
     def __init__(self, limits: Limits, metrics: Metrics) -> None:
-        self.limits, self.metrics = limits, metrics
+        self.limits = limits
+        self.metrics = metrics
         self._waiting: list[Waiting] = []
         self._jobs: set[Job] = set()  # accepted and unfinished
         self._number = 0
-        self._speed = 1_000.0  # characters a second, smoothed
+        self._speed = 1_000.0  # characters per second, smoothed
         self._changed = threading.Condition()
-        self._draining = self._ended = False
+        self._draining = False
+        self._ended = False
         self._thread = threading.Thread(target=self._run, name="disco-worker", daemon=True)
 
     def start(self) -> None:
@@ -107,7 +139,7 @@ class Worker:
         self._thread.start()
 
     def submit(self, job: Job) -> None:
-        """Queue a job or raise the Refusal that says why not."""
+        """Queue a job, or raise the HttpError that says why not."""
         if not job.sentences:
             job.done.set_result([])
             return
@@ -128,10 +160,10 @@ class Worker:
             raise busy(characters / self._speed)
 
     def _forget(self, job: Job) -> None:
-        """A job is finished, refused or cancelled: nothing of it waits any longer."""
+        """A job is finished, failed or cancelled: nothing of it waits any longer."""
         with self._changed:
             self._jobs.discard(job)
-            self._waiting = [each for each in self._waiting if each.job is not job]
+            self._waiting = [waiting for waiting in self._waiting if waiting.job is not job]
             self._changed.notify_all()
 
     @property
@@ -155,27 +187,27 @@ class Worker:
             self._draining = True
 
     def stop(self) -> None:
-        """End the thread; jobs that are left are refused."""
+        """End the thread; unfinished jobs fail."""
         with self._changed:
-            self._draining = self._ended = True
+            self._draining = True
+            self._ended = True
             left = list(self._jobs)
             self._changed.notify_all()
         for job in left:
-            job.refuse(draining())
+            job.fail(draining())
         self._thread.join(timeout=5)
 
     def _run(self) -> None:
-        while True:
-            batch = self._next_batch()
-            if not batch:
-                return
+        while batch := self._next_batch():
             model = batch[0].job.model
             started, rows = time.perf_counter(), model.decoder.rows
             self._translate(batch)
-            taken = time.perf_counter() - started
-            speed = sum(len(each.sentence.text) + 1 for each in batch) / max(taken, 1e-6)
+            seconds = time.perf_counter() - started
+            speed = sum(len(waiting.sentence.text) + 1 for waiting in batch) / max(seconds, 1e-6)
             self._speed += 0.1 * (speed - self._speed)
-            self.metrics.batch(len(batch), taken, model.decoder.rows - rows)
+            self.metrics.rows.inc(model.decoder.rows - rows)
+            self.metrics.batches.observe(len(batch))
+            self.metrics.batch_seconds.observe(seconds)
 
     def _next_batch(self) -> list[Waiting]:
         """Wait for work and take it; empty when the worker has ended."""
@@ -186,55 +218,60 @@ class Worker:
                     self._changed.wait_for(lambda: self._ended, self.limits.batch_wait)
             if self._ended:
                 return []
-            batch = choose(self._waiting, self.limits.batch_characters)
-            taken = {id(each) for each in batch}
-            self._waiting = [each for each in self._waiting if id(each) not in taken]
+            batch = choose_batch(self._waiting, self.limits.batch_characters)
+            taken = {id(waiting) for waiting in batch}
+            self._waiting = [waiting for waiting in self._waiting if id(waiting) not in taken]
             return batch
 
     def _translate(self, batch: list[Waiting]) -> None:
-        """Decode a batch; if that fails, each alone, so that nobody suffers from another's sentence."""
+        """Decode a batch; if that fails, each sentence alone, so that a fault costs one request only."""
         first = batch[0]
         job = first.job
-        together = Batch([each.sentence for each in batch], job.options, job.trace)
+        together = Batch([waiting.sentence for waiting in batch], job.options, job.trace)
         try:
-            found = job.model.translate(together, first.watcher)
+            translations = job.model.translate(together, first.on_pass)
         except Exception as error:
             if len(batch) == 1:
-                job.refuse(self._refusal(error))
-            else:
-                for each in batch:
-                    if not each.job.done.done():
-                        self._translate([each])
+                job.fail(self._http_error(error))
+                return
+            for waiting in batch:
+                if not waiting.job.done.done():
+                    self._translate([waiting])
             return
-        for each, translation in zip(batch, found, strict=True):
-            self._deliver(each, translation)
+        for waiting, translation in zip(batch, translations, strict=True):
+            self._deliver(waiting, translation)
 
-    def _deliver(self, waiting: Waiting, found: Translation) -> None:
-        if found.refused:
-            waiting.job.refuse(Refusal(422, found.refused))
+    def _deliver(self, waiting: Waiting, translation: Translation) -> None:
+        if translation.refused:
+            waiting.job.fail(HttpError(422, translation.refused))
             return
-        self.metrics.sentence(found.steps, len(found.tokens))
-        waiting.job.give(waiting.place, found)
+        self.metrics.steps.observe(translation.steps)
+        self.metrics.words.inc(len(translation.tokens))
+        waiting.job.finish(waiting.index, translation)
 
-    def _refusal(self, error: Exception) -> Refusal:
-        if isinstance(error, Refusal):  # by who watches the passes
+    def _http_error(self, error: Exception) -> HttpError:
+        if isinstance(error, HttpError):  # raised by whoever watches the passes
             return error
         if isinstance(error, UserError):
-            return Refusal(422, str(error))
+            return HttpError(422, str(error))
         self.metrics.failures.inc()
         log.error("a model failed: %s", error if isinstance(error, ModelFailed) else describe(error))
         return failed()
 
 
-def choose(waiting: Sequence[Waiting], characters: int) -> list[Waiting]:
+def choose_batch(queue: Sequence[Waiting], characters: int) -> list[Waiting]:
     """The first in rank and those nearest to it in length, as many as fit `characters` when padded."""
-    first = min(waiting, key=lambda each: each.rank)
+    first = min(queue, key=lambda waiting: waiting.rank)
     size = len(first.sentence.text)
-    others = [each for each in waiting if each is not first and each.goes_with(first)]
+
+    def distance(waiting: Waiting) -> tuple[int, int]:
+        return abs(len(waiting.sentence.text) - size), waiting.rank
+
     batch, longest = [first], size + 1
-    for each in sorted(others, key=lambda each: (abs(len(each.sentence.text) - size), each.rank)):
-        longest = max(longest, len(each.sentence.text) + 1)
+    others = [waiting for waiting in queue if waiting is not first and waiting.goes_with(first)]
+    for waiting in sorted(others, key=distance):
+        longest = max(longest, len(waiting.sentence.text) + 1)
         if longest * (len(batch) + 1) > characters:
             break
-        batch.append(each)
+        batch.append(waiting)
     return batch

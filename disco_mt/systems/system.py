@@ -55,3 +55,6 @@ class System:
     """Options of ModelConfig that only this system has."""
     engines: tuple[str, ...] = field(default=("reference",))
     """The engines that can run it on a CPU (engine/select.py); the first is the default."""
+    bench: dict[str, tuple[DecodingOptions, ...]] = field(default_factory=dict)
+    """What `disco bench` times, by engine; empty: the default decoder in the reference engine, of trained
+    models only."""

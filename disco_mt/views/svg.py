@@ -10,6 +10,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from xml.sax.saxutils import escape
 
 from disco_mt.views.view import TraceView, Word, facts, has_pins, reads_right_to_left, visible, words_by_pass
@@ -92,10 +93,11 @@ def _trace(view: TraceView, position: int | None, top: float) -> tuple[str, floa
 
 
 def place(rows: Sequence[Sequence[Word]], right_to_left: bool = False) -> Columns:
-    """A column a position, as wide as its widest word; a new line where the picture would become too wide."""
+    """One column per position, as wide as its widest word; a new line where it would become too wide."""
     left: list[float] = []
     widths = [
-        max(_width(word.text, SIZE, bold=True) for word in column) for column in zip(*rows, strict=True)
+        max(_width(word.text, SIZE, bold=True) for word in column if word is not None)
+        for column in zip_longest(*rows)
     ]
     widths = [max(width + 2 * PAD, BOX) for width in widths]
     lines: list[int] = []

@@ -67,10 +67,10 @@ def _block(
     """One strategy: a title, a line (or a few) a pass, the result."""
     rows = words_by_pass(view, candidate, position)
     marked = [[_mark(word, colour) for word in row] for row in rows]
-    columns = [max(word.cell_len for word in column) for column in zip(*marked, strict=True)]
+    columns = [max(word.cell_len for word in column) for column in zip_longest(*marked, fillvalue=Text())]
     label = len(str(len(rows))) + 2
     if label + sum(columns) + len(columns) <= width:  # else: flowing text, columns would only break
-        marked = [[_padded(word, cells) for word, cells in zip(row, columns, strict=True)] for row in marked]
+        marked = [[_padded(word, cells) for word, cells in zip(row, columns, strict=False)] for row in marked]
     lines = _heading(view, candidate, width, colour)
     for number, row in enumerate(marked, start=1):
         lines.extend(_flow(row, _title(f"{number:>{label - 2}}  ", colour), width))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from functools import cached_property
 from typing import Any
 
 from disco_mt.core.errors import UserError
 from disco_mt.decoding.results import CandidatePass, Trace
+from disco_mt.text.tokenizer import Tokenizer
 
 BROKEN = "\ufffd"  # how a part of a character reads
 
@@ -29,6 +31,12 @@ class TraceView:
     def spaced(self) -> bool:
         """Do tokens tell by a space before them where words begin?"""
         return any(piece.startswith(" ") for piece in self.pieces.values())
+
+
+def readable_pieces(trace: Trace[str], target: Tokenizer) -> dict[str, str]:
+    """Every token of a trace -> how it reads."""
+    tokens = {token: None for now in trace.passes for candidate in now for token in candidate.tokens}
+    return dict(zip(tokens, target.pieces(target.ids(tokens)), strict=True))
 
 
 @dataclass(frozen=True)
@@ -59,10 +67,9 @@ def candidate_passes(view: TraceView, candidate: int | None = None) -> list[Cand
 def words_by_pass(view: TraceView, candidate: int | None, position: int | None) -> list[list[Word]]:
     """The words of each pass, and which of them the chosen position (from 0) saw."""
     passes = candidate_passes(view, candidate)
-    if position is not None and passes and not 0 <= position < len(passes[0].tokens):
-        raise UserError(
-            f"position must be between 0 and {len(passes[0].tokens) - 1} for {view.strategy}, got {position}"
-        )
+    longest = max((len(each.tokens) for each in passes), default=0)
+    if position is not None and passes and not 0 <= position < longest:
+        raise UserError(f"position must be between 0 and {longest - 1} for {view.strategy}, got {position}")
     return [_words(view, passes, index, position) for index in range(len(passes))]
 
 
@@ -71,8 +78,8 @@ def _words(
 ) -> list[Word]:
     this, following = passes[index], passes[index + 1] if index + 1 < len(passes) else None
     seen: tuple[int, ...] = ()
-    if position is not None and following is not None and following.predicted[position]:
-        seen = following.observed[position]
+    if position is not None and following is not None and position < len(following.tokens):
+        seen = following.observed[position] if following.predicted[position] else ()
     changed = changed_words(passes[index - 1] if index else None, this)
     return [
         Word(
@@ -94,10 +101,18 @@ def has_pins(views: Sequence[TraceView]) -> bool:
 
 
 def changed_words(before: CandidatePass[str] | None, after: CandidatePass[str]) -> list[bool]:
-    """Where a pass chose another word. In the first pass every word is new, so none is marked."""
+    """Where a pass chose another word. In the first pass every word is new, so none is marked.
+
+    A pass that inserts or deletes moves the others: words are then compared as in a diff.
+    """
     if before is None:
         return [False] * len(after.tokens)
-    return [old != new for old, new in zip(before.tokens, after.tokens, strict=True)]
+    if len(before.tokens) == len(after.tokens):
+        return [old != new for old, new in zip(before.tokens, after.tokens, strict=True)]
+    changed = [True] * len(after.tokens)
+    for block in SequenceMatcher(None, before.tokens, after.tokens, autojunk=False).get_matching_blocks():
+        changed[block.b : block.b + block.size] = [False] * block.size
+    return changed
 
 
 def piece(view: TraceView, token: str) -> str:

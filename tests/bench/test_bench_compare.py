@@ -5,19 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from runs import measured, result, system
+from runs import entry, measured, result
 
 from disco_mt.bench.compare import BEST, PROCESSOR, baselines, best_threads, fastest_batch, ratios, verdict
 from disco_mt.reporting.load import Load
 
-DISCO, BEAM, GREEDY = system("disco"), system("autoregressive"), system("autoregressive", beam=1)
+DISCO, BEAM = entry("disco"), entry("autoregressive")
+GREEDY = entry("autoregressive", strategy="greedy")
 
 
 def test_compared_is_with_the_same_precision_and_shape() -> None:
-    small = system("autoregressive", "int8")
-    deep = system("autoregressive", layers=(12, 1))
+    small = entry("autoregressive", "int8")
+    deep = entry("autoregressive", layers=(12, 1))
     every = [result(each, t1=1) for each in (DISCO, BEAM, GREEDY, small, deep)]
-    found = [each.system.label for each in baselines(every[0], every)]
+    found = [each.label for each in baselines(every[0], every)]
     assert found == [BEAM.label, GREEDY.label]
     assert baselines(every[1], every) == []
     only_deep = [every[0], every[4]]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from runs import system
+from runs import entry
 
+from disco_mt.bench.entries import Weights, entries_of, with_shortlist
 from disco_mt.bench.inputs import random_inputs
-from disco_mt.bench.system import Weights, systems_of, with_shortlist
 from disco_mt.cli.bench import BenchCommand
 from disco_mt.core.errors import UserError
 
@@ -14,14 +14,14 @@ LISTS = "lists.safetensors"
 
 
 def labels(kind: str, shortlist: str) -> list[str]:
-    config = system(kind).weights.config
-    return [each.decoding for each in with_shortlist(systems_of(Weights("M", config)), shortlist)]
+    config = entry(kind).weights.config
+    return [each.decoding for each in with_shortlist(entries_of(Weights("M", config)), shortlist)]
 
 
-def test_a_shortlist_adds_rows_where_it_saves_something() -> None:
+def test_a_shortlist_adds_entries_where_the_engine_can_use_it() -> None:
     fast = [f"easy-first K={beam}" for beam in (5, 3, 1)]
-    listed = [f"easy-first K={beam}{more}" for beam in (5, 3) for more in ("", " shortlist")] + [fast[-1]]
-    assert labels("disco", "") == [fast[0], *fast, *fast]  # plain torch, then two precisions
+    listed = [f"easy-first K={beam}{more}" for beam in (5, 3, 1) for more in ("", " shortlist")]
+    assert labels("disco", "") == [fast[0], *fast, *fast]  # reference, then two precisions
     assert labels("disco", LISTS) == [fast[0], *listed, *listed]
 
 
@@ -32,7 +32,7 @@ def test_the_shortlist_is_given_to_the_autoregressive_model_as_well() -> None:
 
 def test_random_weights_have_no_shortlist() -> None:
     inputs = random_inputs("desk", [5], 1)
-    assert inputs.shortlisted("").systems == inputs.systems
+    assert inputs.shortlisted("").entries == inputs.entries
     with pytest.raises(UserError, match="a shortlist belongs to a trained model: give --models or --recipe"):
         inputs.shortlisted(LISTS)
 

@@ -7,7 +7,16 @@ from runs import CALM
 
 from disco_mt.bench.measure import Measured, Result, Times
 from disco_mt.bench.runners import IncrementalRunner
-from disco_mt.bench.scaling import PASSES, Growth, cases, growths, in_words, scaling_plan, scaling_systems
+from disco_mt.bench.scaling import (
+    PASSES,
+    Growth,
+    cases,
+    exponent,
+    growths,
+    in_words,
+    scaling_entries,
+    scaling_plan,
+)
 from disco_mt.reporting.intervals import Interval
 
 
@@ -19,7 +28,7 @@ def linear(words: int, beam: int, passes: int) -> float:
 def test_growth_is_found_in_times_that_are_linear() -> None:
     sentences, plan = scaling_plan("desk", 3, quick=False)
     row = [linear(words, beam, passes) for words, beam in cases(False) for passes in (1, PASSES)]
-    result = Result(scaling_systems("desk")[0], {1: Times([row] * 3, [row] * 3)})
+    result = Result(scaling_entries("desk")[0], {1: Times([row] * 3, [row] * 3)})
     by_length, by_beam = growths(Measured(plan, tuple(sentences), (result,), {}, CALM))
     assert by_length.sizes == (10, 25, 50, 75, 100)
     assert by_length.times == pytest.approx((50, 125, 250, 375, 500))
@@ -47,12 +56,19 @@ def test_every_row_of_every_pass_is_predicted() -> None:
 def test_no_candidate_is_left_out() -> None:
     sentences, _ = scaling_plan("desk", 1, quick=False)
     most = max(len(sentence.structure.lengths) for sentence in sentences if sentence.structure)
-    runner = IncrementalRunner(scaling_systems("desk")[0], threads=1)
+    runner = IncrementalRunner(scaling_entries("desk")[0], threads=1)
     last = sentences[-1]  # several passes, largest K
     (found,) = runner.translate([last])
     assert most == 10
     assert last.structure is not None
-    assert found.rows == PASSES * sum(last.structure.lengths)
+    assert found.work.rows == PASSES * sum(last.structure.lengths)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])
+def test_the_exponent_of_a_power_law(power: float) -> None:
+    sizes = [10, 20, 50, 100]
+    found = exponent(sizes, [[0.003 * n**power for n in sizes]] * 3)
+    assert (found.estimate, found.low, found.high) == pytest.approx((power, power, power), abs=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import pytest
 
 from disco_command import Disco
 from disco_mt.bench.inputs import random_inputs
-from disco_mt.bench.structures import read_structures
+from disco_mt.bench.sentences import read_structures
 from disco_mt.cli.bench import BenchCommand, quick
 from small_model import Small
 
 SYSTEM_KEYS = {
-    *("label", "model", "kind", "runtime", "precision", "decoding", "died", "best_threads", "threads"),
+    *("label", "model", "kind", "engine", "precision", "decoding", "died", "best_threads", "threads"),
     *("memory_mb", "steps", "rows", "plain_rows", "gflop", "quality"),
 }
 
@@ -37,12 +37,12 @@ def test_trained_models_of_all_kinds(disco: Disco, small: Small, tmp_path: Path)
     }
     systems = found["systems"]
     assert isinstance(systems, list)
-    assert {(each["kind"], each["runtime"], each["precision"]) for each in systems} >= {
+    assert {(each["kind"], each["engine"], each["precision"]) for each in systems} >= {
         ("autoregressive", "ctranslate2", "fp32"),
         ("autoregressive", "ctranslate2", "int8"),
-        ("disco", "plain", "fp32"),
+        ("disco", "reference", "fp32"),
         ("disco", "incremental", "fp32"),
-        ("cmlm", "plain", "fp32"),
+        ("cmlm", "reference", "fp32"),
     }
     for each in systems:
         assert each["died"] == ""
@@ -57,9 +57,9 @@ def test_trained_models_of_all_kinds(disco: Disco, small: Small, tmp_path: Path)
         next(
             each
             for each in systems
-            if each["runtime"] == name and "K=5" in each["label"] and each["kind"] == "disco"
+            if each["engine"] == name and "K=5" in each["label"] and each["kind"] == "disco"
         )
-        for name in ("plain", "incremental")
+        for name in ("reference", "incremental")
     )
     for exact in ("quality", "steps", "plain_rows"):
         assert plain[exact] == fast[exact]
@@ -121,15 +121,15 @@ def test_the_command_can_be_typed_again() -> None:
 
 
 def test_inputs_at_base_size_have_every_system() -> None:
-    labels = [system.label for system in random_inputs("base", (25,), 1).systems]
+    labels = [system.label for system in random_inputs("base", (25,), 1).entries]
     assert len(set(labels)) == len(labels)
     for wanted in (
-        "AT 6-6 beam 5, fp32, CTranslate2",
-        "AT 6-6 greedy, int8, CTranslate2",
-        "AT 12-1 greedy, int8, CTranslate2",
-        "DisCo 6-6 easy-first K=5, fp32, plain torch",
+        "AT 6-6 beam 5, fp32, ctranslate2",
+        "AT 6-6 greedy, int8, ctranslate2",
+        "AT 12-1 greedy, int8, ctranslate2",
+        "DisCo 6-6 easy-first K=5, fp32, reference",
         "DisCo 6-6 easy-first K=1, fp32, incremental",
-        "CMLM 6-6 mask-predict T=10 K=5, fp32, plain torch",
+        "CMLM 6-6 mask-predict T=10 K=5, fp32, reference",
     ):
         assert wanted in labels
 
@@ -145,7 +145,7 @@ def test_structures_are_recorded_from_a_model_and_drive_random_weights(
     for structure in read_structures(str(file)):
         assert structure.passes >= 2
         assert structure.rows[0] == tuple(tuple(range(length)) for length in structure.lengths)
-    only = ("--only", "DisCo plain", "--only", "DisCo incremental fp32 K=5")
+    only = ("--only", "DisCo reference", "--only", "DisCo incremental fp32 K=5")
     done = disco("bench", "--quick", "--structure", file, "--quiet", "--json", *only)
     assert done.code == 0, done.err
     plain, fast = json.loads(done.out)["systems"]

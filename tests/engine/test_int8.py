@@ -13,6 +13,7 @@ from disco_mt.engine import select
 from disco_mt.engine.incremental import IncrementalEngine
 from disco_mt.engine.native import kernels
 from disco_mt.engine.native_runtime import NativeRuntime
+from disco_mt.engine.reference import WithFallback
 from disco_mt.engine.runtime import Runtime
 from disco_mt.engine.select import EngineOptions, check_int8, make_engine
 from disco_mt.engine.torch_runtime import TorchRuntime
@@ -109,9 +110,10 @@ def test_int8_is_an_engine_like_the_other(make: Make, threads: int, monkeypatch:
         monkeypatch.setattr(select.native, "kernels", lambda: None)
     options = EngineOptions(precision="int8", threads=threads)
     engine = make_engine(model_of(1, {}), cast(TextPair, None), options)
-    assert isinstance(engine, IncrementalEngine)
+    assert isinstance(engine, WithFallback)
+    assert isinstance(engine.engine, IncrementalEngine)
     assert (engine.name, engine.precision) == ("incremental", "int8")
     assert torch.get_num_threads() == 1  # rows are shared out, torch has no threads of its own
     sources = random_sources([7, 3, 9], seed=2)
     alone = decoded(make(model_of(1, {})), sources, 1)
-    assert decoded(engine.runtime, sources, 1) == alone
+    assert decoded(engine.engine.runtime, sources, 1) == alone

@@ -19,6 +19,7 @@ from disco_mt.decoding.results import Hypothesis
 from disco_mt.engine import select
 from disco_mt.engine.incremental import IncrementalEngine
 from disco_mt.engine.native_runtime import NativeRuntime, not_in_kernels
+from disco_mt.engine.reference import WithFallback
 from disco_mt.engine.runtime import Rows, Runtime
 from disco_mt.engine.shortlist import Shortlist
 from disco_mt.engine.torch_runtime import TorchRuntime
@@ -299,8 +300,11 @@ def test_onnx_runtime_steps_in_where_there_are_kernels(
     monkeypatch.setattr(select.native, "kernels", object)
     onnx_runtime(single(name), "int8")
     engine = select.make_engine(single(name), text, select.EngineOptions(precision="int8", threads=2))
-    assert isinstance(engine, IncrementalEngine)
-    assert decoded(engine.runtime, SOURCES, 1) == decoded(onnx_runtime(single(name), "int8", 2), SOURCES, 1)
+    assert isinstance(engine, WithFallback)
+    assert isinstance(engine.engine, IncrementalEngine)
+    assert decoded(engine.engine.runtime, SOURCES, 1) == decoded(
+        onnx_runtime(single(name), "int8", 2), SOURCES, 1
+    )
 
 
 # Word by word

@@ -9,7 +9,7 @@ import pytest
 from disco_mt.data.dataset import Dataset
 from disco_mt.data.prepare import PrepareOptions, prepare
 from disco_mt.decoding.options import DecodingOptions
-from disco_mt.engine.select import reference_engine
+from disco_mt.engine.select import make_engine
 from disco_mt.evaluation import dev
 from disco_mt.evaluation.quality import measure
 from disco_mt.systems.build import build_model
@@ -29,7 +29,7 @@ def test_sources_that_are_too_long_are_cut_up_and_not_cut_off(
     size = dataset.text.source.vocabulary_size
     config = tiny_config(kind="disco", source_vocabulary=size, target_vocabulary=size, max_source=9)
     model = build_model(config).eval()
-    translator = Translator(model, dataset.text, reference_engine(model, dataset.text))
+    translator = Translator(model, dataset.text, make_engine(model, dataset.text))
     expected = [each.text for each in translator.translate(lines)]
     found: list[list[str]] = []
     monkeypatch.setattr(dev, "measure", lambda texts, *rest: found.append(texts) or measure(texts, *rest))

@@ -9,8 +9,8 @@ from disco_mt.suites.workspace import Workspace
 
 def test_a_suite_gives_its_models_its_test_set_and_its_references(workspace: Workspace) -> None:
     found = suite_inputs(workspace)
-    assert {system.kind for system in found.systems} == {"autoregressive", "disco", "cmlm"}
-    assert all(system.weights.path for system in found.systems)
+    assert {entry.kind for entry in found.entries} == {"autoregressive", "disco", "cmlm"}
+    assert all(entry.weights.path for entry in found.entries)
     assert len(found.sentences) == len(found.references) > 0
     plan = found.plan(Plan(), timed=2, batched=3)
     assert (len(plan.timed), len(plan.batched)) == (2, 3)

@@ -128,4 +128,5 @@ def test_languages_are_told_apart(text: str, language: str) -> None:
 def test_a_detector_that_does_not_know_says_so() -> None:
     assert detect("42!", ["en", "de"]) == [("en", 0.0), ("de", 0.0)]
     assert detect("", ["en"]) == [("en", 0.0)]
-    assert detect("the", ["en", "de"])[0][1] < 50 < detect("the house is on it", ["en", "de"])[0][1]
+    assert detect("the house", ["xx", "en-GB"]) == [("en-GB", 100.0), ("xx", 0.0)]
+    assert detect("Haus", ["en", "de"])[0][1] < detect("Das Haus ist nicht alt.", ["en", "de"])[0][1]

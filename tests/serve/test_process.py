@@ -15,21 +15,22 @@ from starlette.testclient import TestClient
 from disco_mt.core.errors import UserError
 from disco_mt.decoding.options import DecodingOptions
 from disco_mt.decoding.results import Pass
+from disco_mt.engine.select import EngineOptions
 from disco_mt.pins.parse import Pin
 from disco_mt.serve.app import make_app
 from disco_mt.serve.decoder import Batch, Sentence
 from disco_mt.serve.models import Models, load_models
-from disco_mt.serve.process import Loading, ModelFailed, ProcessDecoder
+from disco_mt.serve.process import ModelFailed, ProcessDecoder
 from disco_mt.serve.service import Service
 from small_model import Small, sentences
 
 OPTIONS = DecodingOptions(iterations=3, length_beam=2)
-LOADING = Loading("", threads=1)
+ENGINE = EngineOptions(threads=1)
 
 
 @pytest.fixture(scope="module")
 def far(small: Small) -> Iterator[ProcessDecoder]:
-    decoder = ProcessDecoder(replace(LOADING, name=str(small.disco)))
+    decoder = ProcessDecoder(str(small.disco), ENGINE)
     decoder.wait()
     yield decoder
     decoder.close()
@@ -95,8 +96,8 @@ def test_a_process_that_is_killed_costs_a_request_and_is_started_again(
 
 def test_what_cannot_be_loaded_is_the_user_s_to_mend(small: Small, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no model"):
-        load_models([str(small.disco), "nonsense"], LOADING)
+        load_models([str(small.disco), "nonsense"], ENGINE)
     with pytest.raises(UserError, match="two models are called 'disco'"):
-        load_models([str(small.disco), str(small.disco)], LOADING)
+        load_models([str(small.disco), str(small.disco)], ENGINE)
     with pytest.raises(UserError, match="engine 'nonsense'"):
-        load_models([str(small.disco)], replace(LOADING, engine="nonsense"))
+        load_models([str(small.disco)], replace(ENGINE, engine="nonsense"))

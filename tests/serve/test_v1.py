@@ -12,11 +12,10 @@ from serving import QUICK, until, unwell
 from starlette.testclient import TestClient
 
 from disco_mt.decoding.options import DecodingOptions
+from disco_mt.serve.access import Access, Keys, access_for, read_keys
 from disco_mt.serve.app import make_app
 from disco_mt.serve.decoder import Batch, Sentence
-from disco_mt.serve.keys import Keys, read_keys
 from disco_mt.serve.limits import Limits
-from disco_mt.serve.middleware import Access, access_for
 from disco_mt.serve.models import Models
 from disco_mt.serve.schemas import TranslateAnswer
 from disco_mt.serve.service import Service
@@ -184,6 +183,15 @@ def test_mistakes_are_named(client: TestClient, more: dict[str, Any]) -> None:
     assert "the" not in more or TEXT not in said
 
 
+def test_effort_replaces_old_fields(client: TestClient) -> None:
+    assert ask(client, effort="fast")["translations"] != ask(client, effort="high")["translations"]
+    assert "'fast', 'normal' or 'high'" in ask(client, effort="best", status=422)["error"]
+    assert "no effort 'high'" in ask(client, effort="high", strategy="mask-predict", status=422)["error"]
+    for old in ({"settle": "all"}, {"read": "both-ways"}):
+        assert '"effort": "high"' in ask(client, **old, status=422)["error"]
+    assert "effort high" in ask(client, strategy="easy-first+left-to-right", status=422)["error"]
+
+
 def test_bodies_that_are_no_json(client: TestClient) -> None:
     for body in (b"", b"{", b"\xff\xfe", b"[]", b"null", b"{" * 5000, b'{"text": 1' + b"0" * 5000 + b"}"):
         answer = client.post("/v1/translate", content=body, headers={"content-type": "application/json"})
@@ -191,7 +199,7 @@ def test_bodies_that_are_no_json(client: TestClient) -> None:
         assert set(answer.json()) == {"error"}
     half = client.post("/v1/translate", content=b'{"text": ', headers={"content-type": "application/json"})
     assert half.status_code == 400
-    assert half.json()["error"] == "the body is no JSON: Expecting value at character 9"
+    assert half.json()["error"] == "the body is not JSON: Expecting value at character 9"
     form = client.post("/v1/translate", data={"text": "as curl -d sends it"})
     assert "must be a JSON object, sent with Content-Type: application/json" in form.json()["error"]
     assert client.get("/v1/translate").status_code == 405
@@ -205,7 +213,7 @@ def made(models: Models, **changes: Any) -> TestClient:
 def test_too_much_is_refused(models: Models) -> None:
     with made(models, limits=Limits(characters=50, trace_characters=20, body_bytes=400)) as client:
         ask(client, "a" * 50)
-        assert "50 are the most" in ask(client, ["a" * 26, "b" * 25], 413)["error"]
+        assert "the limit is 50" in ask(client, ["a" * 26, "b" * 25], 413)["error"]
         ask(client, "a" * 21, 413, trace=True)
         ask(client, "a" * 500, 413)
         chunked = client.post("/v1/translate", content=(b"x" * 100 for _ in range(5)))

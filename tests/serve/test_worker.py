@@ -8,11 +8,11 @@ from serving import Unwell, until, unwell
 from disco_mt.decoding.options import DecodingOptions
 from disco_mt.pins.parse import Pin
 from disco_mt.serve.decoder import Sentence
-from disco_mt.serve.http_errors import Refusal
+from disco_mt.serve.http_errors import HttpError
 from disco_mt.serve.limits import Limits
-from disco_mt.serve.metrics import Metrics
 from disco_mt.serve.models import Models, ServedModel
-from disco_mt.serve.worker import Job, Waiting, Worker, choose
+from disco_mt.serve.monitoring import Metrics
+from disco_mt.serve.worker import Job, Waiting, Worker, choose_batch
 
 OPTIONS = DecodingOptions(iterations=2, length_beam=2)
 
@@ -26,7 +26,7 @@ def waiting(jobs: list[Job]) -> list[Waiting]:
 
 
 def chosen(jobs: list[Job], characters: int) -> list[str]:
-    return [each.sentence.text for each in choose(waiting(jobs), characters)]
+    return [each.sentence.text for each in choose_batch(waiting(jobs), characters)]
 
 
 def test_a_batch_is_the_first_and_those_nearest_in_length(models: Models) -> None:
@@ -54,7 +54,7 @@ def test_a_long_text_lets_others_pass(models: Models) -> None:
     queue = waiting([job(model, *"abcdef"), job(model, "X")])
     order = []
     while queue:
-        (first,) = choose(queue, 1)
+        (first,) = choose_batch(queue, 1)
         queue.remove(first)
         order.append(first.sentence.text)
     assert order.index("X") <= 2
@@ -77,7 +77,7 @@ def test_a_fault_is_one_request_s_own(model: Unwell, worker: Worker) -> None:
     worker.start()
     assert [found.text for found in jobs[0].done.result(20)]
     assert [found.text for found in jobs[2].done.result(20)]
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(HttpError) as refused:
         jobs[1].done.result(20)
     assert (refused.value.status, "secret" in refused.value.message) == (500, False)
     until(lambda: worker.queued == 0)
@@ -88,7 +88,7 @@ def test_impossible_pins_are_refused_with_a_reason(model: Unwell, worker: Worker
     worker.start()
     wrong = Job(model, OPTIONS, [Sentence("a", (Pin("Haus", 9_000),))])
     worker.submit(wrong)
-    with pytest.raises(Refusal, match="does not fit"):
+    with pytest.raises(HttpError, match="does not fit"):
         wrong.done.result(20)
     worker.stop()
 
@@ -99,7 +99,7 @@ def test_a_full_queue_refuses_at_once_and_recovers(model: Unwell, worker: Worker
     jobs = [job(model, "a child") for _ in range(3)]
     for each in jobs:
         worker.submit(each)
-    with pytest.raises(Refusal, match="429") as refused:
+    with pytest.raises(HttpError, match="429") as refused:
         worker.submit(job(model, "one too many"))
     assert int(refused.value.headers["Retry-After"]) >= 1
     model.pause.set()
@@ -109,7 +109,7 @@ def test_a_full_queue_refuses_at_once_and_recovers(model: Unwell, worker: Worker
     model.pause.clear()
     small = job(model, "x")
     worker.submit(small)
-    with pytest.raises(Refusal, match="429"):  # few requests, but much text
+    with pytest.raises(HttpError, match="429"):  # few requests, but much text
         worker.submit(job(model, "y" * 200))
     model.pause.set()
     small.done.result(20)
@@ -141,7 +141,7 @@ def test_draining_finishes_what_was_accepted(model: Unwell, worker: Worker) -> N
     accepted = job(model, "accepted")
     worker.submit(accepted)
     worker.drain()
-    with pytest.raises(Refusal, match="503"):
+    with pytest.raises(HttpError, match="503"):
         worker.submit(job(model, "late"))
     model.pause.set()
     assert accepted.done.result(20)

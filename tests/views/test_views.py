@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import itertools
 import json
 import re
 from dataclasses import replace
@@ -70,6 +71,50 @@ def test_a_position_outside_the_sentence_is_refused(bad):
 def test_a_candidate_that_does_not_exist_is_refused():
     with pytest.raises(UserError, match="candidate must be between 0 and 1"):
         plain(example.both(), candidate=2)
+
+
+# Passes of different lengths
+
+
+def growing() -> TraceView:
+    """A decoder that inserts and deletes."""
+    said = ["", "Das ist", "Das Haus ist ist alt", "Das Haus ist alt", "Das alte Haus ist sehr alt"]
+    passes = []
+    for words in map(str.split, said):
+        seen = tuple(tuple(m for m in range(len(words)) if m != n) for n in range(len(words)))
+        passes.append((CandidatePass(tuple(words), (0.9,) * len(words), seen, (True,) * len(words), -0.1),))
+    trace = Trace("edit", (2,), (-0.1,), tuple(passes), (0,) * len(passes))
+    return TraceView("edit", trace, said[-1], steps=len(said))
+
+
+def test_words_that_were_inserted_are_those_that_changed():
+    assert [line for line in plain([growing()]) if line[:2].strip().isdigit()] == [
+        "1",
+        "2  [Das] [ist]",
+        "3  Das   [Haus] ist  [ist] [alt]",
+        "4  Das   Haus   ist  alt",
+        "5  Das   [alte] Haus ist   [sehr] alt",
+    ]
+
+
+@pytest.mark.parametrize("position", [None, 0, 4, 5])
+def test_passes_of_any_length_are_shown_in_every_view(position):
+    picture = render_svg(example.SOURCE, [growing()], position)
+    shown = [text.text for text in ElementTree.fromstring(picture).iter(f"{SVG}text")]
+    assert shown.count("Haus") == 3
+    assert "sehr" in render_html(example.SOURCE, [growing()])
+    assert any("sehr" in line for line in plain([growing()], position=position))
+    rows = words_by_pass(growing(), None, position)
+    assert [len(row) for row in rows] == [0, 2, 5, 4, 6]
+    for row, following in itertools.pairwise(rows):
+        there = position is not None and position < len(following)
+        expected = [there and m != position and m < len(following) for m in range(len(row))]
+        assert [word.observed for word in row] == expected
+
+
+def test_a_position_must_be_in_the_longest_pass():
+    with pytest.raises(UserError, match="position must be between 0 and 5 for edit, got 6"):
+        plain([growing()], position=6)
 
 
 # Terminal

@@ -6,7 +6,7 @@ import { pinOf, settle } from "./pins.js";
 import { Popover } from "./popover.js";
 import { fromFragment, toFragment, whole } from "./state.js";
 import { Story } from "./story.js";
-import { append, button, element, foreign, plural } from "./view/dom.js";
+import { append, button, element, foreign, plural } from "../view/dom.js";
 
 const PAUSE = 250;          // milliseconds without a key before the text is sent
 

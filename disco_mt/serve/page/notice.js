@@ -1,5 +1,5 @@
 /* Trouble, said kindly; tries again by itself where that helps. */
-import { append, button, element } from "./view/dom.js";
+import { append, button, element } from "../view/dom.js";
 
 export class Notice {
   /* `retry()` asks the server once more; `giveKey(key)` sets a key first. */

@@ -1,5 +1,5 @@
 /* The small window at a word: pin it as it is, write another, or let it go. */
-import { append, button, element, foreign } from "./view/dom.js";
+import { append, button, element, foreign } from "../view/dom.js";
 
 export class Popover {
   constructor() {

@@ -1,9 +1,9 @@
 /* Every sentence with its passes: a card a sentence, a panel a strategy, one slider for all. */
-import { Controls } from "./view/controls.js";
-import { Detail, buildLegend } from "./view/detail.js";
-import { append, element, foreign } from "./view/dom.js";
-import { Panel } from "./view/panel.js";
-import { Stage } from "./view/stage.js";
+import { Controls } from "../view/controls.js";
+import { Detail, buildLegend } from "../view/detail.js";
+import { append, element, foreign } from "../view/dom.js";
+import { Panel } from "../view/panel.js";
+import { Stage } from "../view/stage.js";
 
 const OPEN = 3;             // so many sentences are unfolded; those of a long text unfold on a click
 

@@ -1,5 +1,6 @@
 """AT: the autoregressive transformer, the paper's baseline and teacher."""
 
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.systems.autoregressive.decoding import beam_decoder, greedy_decoder
 from disco_mt.systems.autoregressive.model import Autoregressive
 from disco_mt.systems.autoregressive.objectives import autoregressive
@@ -18,4 +19,5 @@ SYSTEM = System(
     score=score_targets,
     model_options=("contextless",),
     engines=("reference", "ctranslate2"),
+    bench={"ctranslate2": (DecodingOptions("beam"), DecodingOptions("greedy", beam=1))},
 )

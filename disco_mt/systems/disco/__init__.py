@@ -1,6 +1,7 @@
 """DisCo: the Disentangled Context transformer, the system of the paper."""
 
 from disco_mt.decoding.mask_predict import mask_predict
+from disco_mt.decoding.options import DecodingOptions
 from disco_mt.systems.disco import objectives
 from disco_mt.systems.disco.decoding import ORDERS, decode_autoregressively, refine_in_order
 from disco_mt.systems.disco.model import DisCo
@@ -43,4 +44,8 @@ SYSTEM = System(
     score=score_targets,
     model_options=("start_token", "query_word"),
     engines=("incremental", "reference"),
+    bench={
+        "reference": (DecodingOptions("easy-first"),),
+        "incremental": tuple(DecodingOptions("easy-first", length_beam=beam) for beam in (5, 3, 1)),
+    },
 )

@@ -92,7 +92,7 @@ export class Panel {
     if (isPinned(passes[t], start)) return;              // it was given: it read nothing
     this.list.classList.add("picking");
     for (let n = start; n < end; n += 1) this.rows[t][n].classList.add("picked");
-    for (const m of seen) this.rows[Math.max(0, made - 1)][m].classList.add("observed");
+    for (const m of seen) this.rows[Math.max(0, made - 1)][m]?.classList.add("observed");
     if (t === this.current) this.stages.forEach((stage) => stage.pick(passes, t, start, end));
   }
 
@@ -119,8 +119,9 @@ export class Panel {
   /* Every position gets the width of its widest word, so that the passes stay aligned even when they wrap. */
   align() {
     for (const word of this.rows.flat()) word.style.minWidth = "";
-    const wide = (n) => Math.max(...this.rows.map((row) => row[n].getBoundingClientRect().width));
-    const widths = this.rows.length ? this.rows[0].map((_, n) => Math.ceil(wide(n))) : [];
+    const wide = (n) => Math.max(...this.rows.map((row) => row[n]?.getBoundingClientRect().width ?? 0));
+    const longest = Math.max(0, ...this.rows.map((row) => row.length));
+    const widths = Array.from({ length: longest }, (_, n) => Math.ceil(wide(n)));
     for (const row of this.rows) row.forEach((word, n) => { word.style.minWidth = `${widths[n]}px`; });
   }
 }

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from disco_mt.bench.sentences import random_sentences
-from disco_mt.bench.structures import (
+from disco_mt.bench.sentences import (
     fixed_structures,
     narrowed,
+    random_sentences,
     read_structures,
     shipped_structures,
     write_structures,
