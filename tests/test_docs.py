@@ -36,9 +36,14 @@ PAGES = [
 SERVING = sorted(DOCS.glob("serving*.md"))
 RUN = [each for each in PAGES if each not in (*SERVING, CONVERSION, PAGE)]
 SHORT = ("--training.max-steps", "3", "--training.dev-every", "3", "--training.max-epochs", "0")
-SHORT += ("--training.cooldown-steps", "0")
+SHORT += ("--training.cooldown-steps", "0", "--training.batch-tokens", "512", "--training.max-tokens", "512")
 QUICK = (["list"], ["show"])  # of a suite
 LONG = ("demo", "experiment", "serve", "suite")  # minutes, hours, or until they are stopped: only looked at
+
+
+if "suite" not in VERBS:  # until `disco suite` is there
+    PAGES = [each for each in PAGES if each.name not in ("data-and-suites.md", "results.md")]
+    RUN = [each for each in RUN if each in PAGES]
 
 
 def name(path: Path) -> str:
