@@ -45,7 +45,7 @@ class Load:
 
     @property
     def rate(self) -> float:
-        """Sentences a second."""
+        """Sentences per second."""
         return len(self.latencies) / self.seconds
 
 
@@ -90,15 +90,17 @@ def random_model(path: Path, lines: list[str]) -> Path:
 
 
 def offline(model: str, lines: list[str], threads: int) -> dict[int, float]:
-    """Sentences a second by padded tokens in a batch, in a process of its own."""
+    """Sentences per second, by padded tokens in a batch, in a process of its own."""
     code = (
-        "import json, sys, time, torch; from disco_mt import Translator\n"
+        "import json, sys, time, torch\n"
+        "from disco_mt import DecodeRequest, EngineOptions, Translator\n"
         "model, threads, sizes, lines = json.loads(sys.stdin.read())\n"
         "torch.set_num_threads(threads)\n"
-        "translator = Translator.from_pretrained(model, threads=threads)\n"
+        "translator = Translator.from_pretrained(model, EngineOptions(threads=threads))\n"
         "translator.translate(lines[:64])\n"
         "def rate(size):\n"
-        "    start = time.perf_counter(); translator.translate(lines, batch_tokens=size)\n"
+        "    start = time.perf_counter()\n"
+        "    translator.translate(lines, request=DecodeRequest(batch_tokens=size))\n"
         "    return len(lines) / (time.perf_counter() - start)\n"
         "print(json.dumps([[size, rate(size)] for size in sizes]))\n"
     )
@@ -216,7 +218,7 @@ def main() -> None:
 class Report:
     """All that was measured."""
 
-    offline: float  # the best rate, sentences a second
+    offline: float  # the best rate, sentences per second
     load: Load
     memory: tuple[float, float]  # MB before and after the load
     crowd: Load  # far more clients than may wait
