@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
 import tyro
 
 from disco_mt.cli.common import call
+from disco_mt.core.machine import package_version
 from disco_mt.nn.find import shipped_models
 from disco_mt.suites.suite import shipped_suites
 from disco_mt.training.recipe import shipped_recipes
@@ -46,7 +46,7 @@ def gather() -> dict[str, Any]:
     return {
         "disco": __version__,
         "python": platform.python_version(),
-        **{name: _version(name) for name in (*_PACKAGES, *_EXTRAS)},
+        **{name: package_version(name) for name in (*_PACKAGES, *_EXTRAS)},
         "threads": torch.get_num_threads(),
         "devices": devices,
         "models": shipped_models(),
@@ -58,10 +58,3 @@ def gather() -> dict[str, Any]:
 def main(arguments: list[str]) -> int:
     """The verb."""
     return call(info, "info", arguments)
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"
