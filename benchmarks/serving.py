@@ -45,7 +45,7 @@ class Load:
 
     @property
     def rate(self) -> float:
-        """Sentences a second."""
+        """Sentences per second."""
         return len(self.latencies) / self.seconds
 
 
@@ -92,15 +92,17 @@ def random_model(path: Path, lines: list[str]) -> Path:
 
 
 def offline(model: str, lines: list[str], threads: int) -> dict[int, float]:
-    """Sentences a second by padded tokens in a batch, in a process of its own."""
+    """Sentences per second by padded tokens in a batch, in a process of its own."""
     code = (
-        "import json, sys, time, torch; from disco_mt import Translator\n"
+        "import json, sys, time, torch\n"
+        "from disco_mt import DecodeRequest, DecodingOptions, EngineOptions, Translator\n"
         "model, threads, sizes, lines = json.loads(sys.stdin.read())\n"
         "torch.set_num_threads(threads)\n"
-        "translator = Translator.from_pretrained(model, threads=threads)\n"
+        "translator = Translator.from_pretrained(model, EngineOptions(threads=threads))\n"
         "translator.translate(lines[:64])\n"
         "def rate(size):\n"
-        "    start = time.perf_counter(); translator.translate(lines, batch_tokens=size)\n"
+        "    start = time.perf_counter()\n"
+        "    translator.translate(lines, DecodingOptions(), DecodeRequest(batch_tokens=size))\n"
         "    return len(lines) / (time.perf_counter() - start)\n"
         "print(json.dumps([[size, rate(size)] for size in sizes]))\n"
     )
@@ -190,12 +192,13 @@ async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, text:
 def resident(process: subprocess.Popen[bytes]) -> float:
     """Megabytes of memory, of the server and of the processes that it has started."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="utf-8").split()
-    return sum(_resident(int(pid)) for pid in [process.pid, *children])
+    return sum(_resident(pid) for pid in (process.pid, *map(int, children)))
 
 
 def _resident(pid: int) -> float:
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) / 1024
+    kilobytes: list[str] = re.findall(r"VmRSS:\s+(\d+) kB", status)
+    return int(kilobytes[0]) / 1024
 
 
 def main() -> None:
@@ -218,7 +221,7 @@ def main() -> None:
 class Report:
     """All that was measured."""
 
-    offline: float  # the best rate, sentences a second
+    offline: float  # the best rate, sentences per second
     load: Load
     memory: tuple[float, float]  # MB before and after the load
     crowd: Load  # far more clients than may wait

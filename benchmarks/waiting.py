@@ -2,9 +2,9 @@
 
     python -m benchmarks.waiting [--repeats 5] [--threads 2] [--busy 0]
 
-Passive against active waiting, in turns, each in processes of its own: 50 sentences with the shipped model, one
-at a time, and updates of a desk-size training. On an idle machine passive should lose nothing; with --busy 1,
-beside one other process that never rests, spinning threads lose much.
+Passive against active waiting, in turns, each in a process of its own: 50 sentences with the shipped model,
+one at a time, and updates of a desk-size training. On an idle machine passive should lose nothing; with
+--busy 1, beside one other process that never rests, spinning threads lose much.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def main() -> None:
             each = ", ".join(f"{policy} {latency(times[policy]).mean:.1f} ms" for policy in POLICIES)
             cost = ratio(times["passive"], times["active"])
             print(
-                f"{task}, {options.threads} thread(s), {options.busy} busy process(es): {each}; passive takes "
-                f"{cost.estimate:.3f} times as long [{cost.low:.3f}, {cost.high:.3f}]",
+                f"{task}, {options.threads} thread(s), {options.busy} busy process(es): {each}; "
+                f"passive takes {cost.estimate:.3f} times as long [{cost.low:.3f}, {cost.high:.3f}]",
                 flush=True,
             )
 

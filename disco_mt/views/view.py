@@ -11,6 +11,7 @@ from typing import Any
 
 from disco_mt.core.errors import UserError
 from disco_mt.decoding.results import CandidatePass, Trace
+from disco_mt.text.tokenizer import Tokenizer
 
 BROKEN = "\ufffd"  # how a part of a character reads
 
@@ -30,6 +31,12 @@ class TraceView:
     def spaced(self) -> bool:
         """Do tokens tell by a space before them where words begin?"""
         return any(piece.startswith(" ") for piece in self.pieces.values())
+
+
+def readable_pieces(trace: Trace[str], target: Tokenizer) -> dict[str, str]:
+    """Every token of a trace -> how it reads."""
+    tokens = {token: None for now in trace.passes for candidate in now for token in candidate.tokens}
+    return dict(zip(tokens, target.pieces(target.ids(tokens)), strict=True))
 
 
 @dataclass(frozen=True)

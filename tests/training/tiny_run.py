@@ -30,6 +30,7 @@ from disco_mt.text.pair import TextPair
 from disco_mt.text.tokenizer import Tokenizer
 from disco_mt.training.checkpoints import step_directories
 from disco_mt.training.dev import DevScore, Scorer
+from disco_mt.training.job import TrainingJob
 from disco_mt.training.loop import train
 from disco_mt.training.options import TrainingOptions
 from disco_mt.training.processes import ALONE, Processes, init_distributed, rank, restarted
@@ -120,18 +121,8 @@ def go(
 ) -> TrainingResult:
     """Train the tiny model."""
     data = dataset(run.parent / f"data{processes.rank or ''}")
-    return train(
-        run,
-        trained or model(),
-        data,
-        objective,
-        scorer,
-        options,
-        recipe,
-        resume=resume,
-        quiet=quiet,
-        processes=processes,
-    )
+    job = TrainingJob(trained or model(), data, objective, scorer, options, recipe)
+    return train(run, job, resume=resume, quiet=quiet, processes=processes)
 
 
 def last(run: Path) -> dict[str, torch.Tensor]:
