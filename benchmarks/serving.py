@@ -66,11 +66,9 @@ def random_model(path: Path, lines: list[str]) -> Path:
     from disco_mt.nn.config import ModelConfig, Stack
     from disco_mt.nn.directory import save_model
     from disco_mt.systems.build import build_model
-    from disco_mt.text.pair import TextPair
+    from disco_mt.text.pair import TextPair, VocabularyOptions
 
-    text = TextPair.train(
-        lines, lines, source_language="en", target_language="de", vocabulary="joint", vocabulary_size=4000
-    )
+    text = TextPair.train(lines, lines, VocabularyOptions(("en", "de"), 4000))
     size, stack = text.source.vocabulary_size, Stack(3, 4, 1024)
     config = ModelConfig(
         width=256,

@@ -1,7 +1,7 @@
 """Every `disco` command in README and docs runs, in the order in which it stands there.
 
 Files that a reader would bring (train.en, test.de ...) are a small phrasebook; trainings are cut short.
-serving.md has a test of its own, with a server: tests/serve/test_serving_docs.py.
+serving-*.md have a test of their own, with a server: tests/serve/test_serving_docs.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from tiny_marian import write_marian
 
 ROOT = Path(__file__).parents[1]
 CONVERSION = ROOT / "docs" / "conversion.md"
-OTHERS = {ROOT / "docs" / "serving.md", CONVERSION}  # have tests of their own
+SERVING = {ROOT / "docs" / f"serving-{part}.md" for part in ("api", "operations")}
+OTHERS = {*SERVING, CONVERSION}  # have tests of their own
 PAGES = [ROOT / "README.md", *sorted(set((ROOT / "docs").glob("*.md")) - OTHERS)]
 SHORT = ("--training.max-steps", "3", "--training.dev-every", "3", "--training.max-epochs", "0")
 LONG = ("demo", "experiment", "recipe", "serve")  # minutes, hours, or until they are stopped

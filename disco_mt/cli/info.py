@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import tyro
 
-from disco_mt.cli.common import call
 from disco_mt.core.machine import package_version
 from disco_mt.nn.find import shipped_models
 from disco_mt.suites.suite import shipped_suites
@@ -53,8 +52,3 @@ def gather() -> dict[str, Any]:
         "recipes": shipped_recipes(),
         "suites": shipped_suites(),
     }
-
-
-def main(arguments: list[str]) -> int:
-    """The verb."""
-    return call(info, "info", arguments)

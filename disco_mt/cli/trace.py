@@ -12,7 +12,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from disco_mt.cli.common import call, input_lines, use_threads, writing
+from disco_mt.cli.common import input_lines, use_threads, writing
 from disco_mt.cli.translate import pins_for_one_text
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import refuse_existing, write_text
@@ -90,11 +90,6 @@ def trace(
     else:
         print_traces(Console(), sentence, views, candidate, position)
     return 0
-
-
-def main(arguments: list[str]) -> int:
-    """The verb."""
-    return call(trace, "trace", arguments)
 
 
 def trace_view(

@@ -24,7 +24,7 @@ from disco_mt.decoding.options import DecodingOptions
 from disco_mt.distill.assemble import assemble
 from disco_mt.distill.monolingual import fingerprints, with_more
 from disco_mt.distill.plan import Plan, plan_shards
-from disco_mt.distill.reuse import Known
+from disco_mt.distill.reuse import Reusable
 from disco_mt.distill.splice import with_spliced
 from disco_mt.distill.teacher import EngineName, check_engine, open_teacher
 from disco_mt.distill.test_overlap import HeldOut
@@ -67,7 +67,7 @@ class DistillOptions:
     splice: float = 0.0
     """New sources to make per training pair (2: twice as many as there are), each from the beginning of one
     sentence and the end of another; for small corpora. 0: none, as in the paper."""
-    known: tuple[Path, ...] = ()
+    reuse: tuple[Path, ...] = ()
     """Datasets that this teacher has distilled in the same way: what is in them is not translated again."""
     device: str = "cpu"
     """cpu, cuda or mps (engine torch)."""
@@ -119,14 +119,14 @@ def distill(options: DistillOptions, command: str = "", quiet: bool = False) -> 
     check_engine(directory, options.engine, options.device)
     options = _with_own_penalty(options, teacher)
     provenance = _provenance(options, dataset, directory, command)
-    known = Known(options.known, provenance["settings"], description["text"])
+    reusable = Reusable(options.reuse, provenance["settings"], description["text"])
     try:
         with work_directory(options.out, provenance) as folder:
             if not (folder / FINISHED).exists():
                 more = with_more(dataset, options.more_sources)
                 source = with_spliced(more, options.splice, HeldOut(dataset).has_ids)
                 plan = plan_shards(source, teacher.model.config.longest_source, options.shard_size)
-                work = _Work(folder, plan, source, known, id_type(dataset.text.target.vocabulary_size))
+                work = _Work(folder, plan, source, reusable, id_type(dataset.text.target.vocabulary_size))
                 _translate(work, teacher, options, quiet)
                 assemble(folder, dataset, description, source, plan, gather(folder, plan.shards, work.dtype))
             finish(folder, options.out)
@@ -153,7 +153,7 @@ class _Work:
     folder: Path
     plan: Plan
     source: Side
-    known: Known
+    reusable: Reusable
     dtype: np.dtype[Any]  # of the translations
 
     def sentences(self, number: int) -> list[list[int]]:
@@ -164,11 +164,13 @@ class _Work:
 
     def unknown(self, number: int) -> list[list[int]]:
         """Those that have no translation yet."""
-        return self.known.missing(self.sentences(number))
+        return self.reusable.missing(self.sentences(number))
 
     def write(self, number: int, translations: Sequence[tuple[int, ...]]) -> None:
         """Keep a shard. translations: of what was unknown."""
-        write_shard(self.folder, number, self.known.filled(self.sentences(number), translations), self.dtype)
+        write_shard(
+            self.folder, number, self.reusable.filled(self.sentences(number), translations), self.dtype
+        )
 
     def missing(self) -> list[int]:
         """Numbers of the shards that are not finished."""
@@ -220,13 +222,13 @@ def _on_ray(
             yield number, translations
 
 
-def _announcement(plan: Plan, missing: int, known: int) -> str:
-    """known: sentences of the missing shards that have a translation."""
+def _announcement(plan: Plan, missing: int, reused: int) -> str:
+    """reused: sentences of the missing shards that have a translation."""
     done = len(plan.shards) - missing
     before = f"; {done} were finished before" if done else ""
     return (
         f"{len(plan.first):,} different sentences of {len(plan.place):,} to translate, "
-        f"in {len(plan.shards)} shards{before}" + (f"; {known:,} are known" if known else "")
+        f"in {len(plan.shards)} shards{before}" + (f"; {reused:,} are reused" if reused else "")
     )
 
 

@@ -79,9 +79,11 @@ def _sentence_answer(
     return answer
 
 
-def pass_answer(model: ServedModel, now: Pass[str]) -> dict[str, Any]:
-    """One pass as it is streamed: like one of the passes of a trace."""
-    trace = Trace(now.strategy, now.lengths, now.length_log_probabilities, (now.candidates,), (now.winner,))
+def pass_answer(model: ServedModel, now: Pass[str], before: Pass[str] | None) -> dict[str, Any]:
+    """One pass as it is streamed: like one of the passes of a trace. before: the pass before it."""
+    passes = (now.candidates,) if before is None else (before.candidates, now.candidates)
+    winners = (now.winner,) * len(passes)
+    trace = Trace(now.strategy, now.lengths, now.length_log_probabilities, passes, winners)
     view = TraceView(now.strategy, trace, "", now.step, readable_pieces(trace, model.text.target))
     data = to_data("", [view])["traces"][0]
     return {
@@ -89,7 +91,7 @@ def pass_answer(model: ServedModel, now: Pass[str]) -> dict[str, Any]:
         "lengths": data["lengths"],
         "lengthLogProbabilities": data["lengthLogProbabilities"],
         "winner": now.winner,
-        "candidates": data["passes"][0],
+        "candidates": data["passes"][-1],
     }
 
 
@@ -100,12 +102,14 @@ def stream(service: Service, job: Job) -> StreamingResponse:
     """
     events: asyncio.Queue[tuple[str, dict[str, Any]] | None] = asyncio.Queue()
     loop, started = asyncio.get_running_loop(), time.perf_counter()
+    latest: dict[int, Pass[str]] = {}  # of each sentence
 
     def report(index: int, now: Pass[str]) -> None:
         if job.done.done():
             raise HttpError(499, "the client has gone")  # ends the decoding: nobody waits for it
         text, sentence = job.places[index]
-        data = {"text": text, "sentence": sentence, **pass_answer(job.model, now)}
+        data = {"text": text, "sentence": sentence, **pass_answer(job.model, now, latest.get(index))}
+        latest[index] = now
         loop.call_soon_threadsafe(events.put_nowait, ("pass", data))
 
     job.on_pass = report

@@ -13,7 +13,7 @@ class DevScore:
     """What the scorer found out about a model."""
 
     bleu: float
-    steps: float  # mean decoder passes a sentence
+    steps: float  # mean decoder passes per sentence
     seconds: float
 
 

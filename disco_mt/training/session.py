@@ -75,7 +75,7 @@ class Session:
         self.shown.say(
             f"{model.config.kind}, {model.count_parameters():,} parameters; {pairs:,} pairs; an update is "
             f"{times} x {plan.max_tokens:,} tokens at most, {amount.words:,.0f} target "
-            f"words on average; {amount.updates:,} updates an epoch"
+            f"words on average; {amount.updates:,} updates per epoch"
         )
         if self.state.step:
             self.shown.say(f"going on after step {self.state.step:,}")

@@ -65,7 +65,7 @@ class Plan:
 
     @property
     def accumulation(self) -> int:
-        """Batches a process adds up before an update."""
+        """Batches that each process adds up before an update."""
         return max(1, round(self.batch_tokens / (self.max_tokens * self.world)))
 
     @property

@@ -132,7 +132,7 @@ def test_scoring_is_in_eval_mode_and_training_is_not(tmp_path: Path) -> None:
 
 
 def exploding(steps: set[int]) -> Any:
-    """Infinite losses in these batches (one an update)."""
+    """Infinite losses in these batches (one per update)."""
     count = iter(range(1, 10_000))
 
     def objective(model: Any, batch: Any, key: int) -> Any:

@@ -39,7 +39,7 @@ from disco_mt.training.session import TrainingResult
 
 VOCABULARY = 40
 RECIPE: dict[str, Any] = {"objective": "disco"}
-# 70 pairs make ten batches of 64 tokens, three an update: four updates an epoch, the last of one batch.
+# 70 pairs make ten batches of 64 tokens, three per update: four updates per epoch, the last of one batch.
 OPTIONS = TrainingOptions(
     batch_tokens=192,
     max_tokens=64,

@@ -1,6 +1,6 @@
 """A corpus of many corpora, such as the training data of a WMT task, downloaded with mtdata.
 
-FOLDER/train-parts/ID.eng, .deu    each training corpus, a sentence a line, plain or .gz
+FOLDER/train-parts/ID.eng, .deu    each training corpus, one sentence per line, plain or .gz
 FOLDER/tests/ID.eng, .deu          the validation and the test set
 
 So mtdata names them; a folder that has these files already (a mirror) is used as it is.
@@ -70,7 +70,7 @@ def obtain_parts(folder: Path | None, languages: Languages, parts: Parts) -> boo
         if name in missing:
             files = " and ".join(map(str, missing[name]))
             raise UserError(
-                f"mtdata cannot download the corpus {name}: put it into {files}, a sentence a line "
+                f"mtdata cannot download the corpus {name}: put it into {files}, one sentence per line "
                 "(docs/recipes.md says where to get it)"
             )
     if missing:
