@@ -90,17 +90,17 @@ def random_model(path: Path, lines: list[str]) -> Path:
 
 
 def offline(model: str, lines: list[str], threads: int) -> dict[int, float]:
-    """Sentences per second by padded tokens in a batch, in a process of its own."""
+    """Sentences per second, by padded tokens in a batch, in a process of its own."""
     code = (
         "import json, sys, time, torch\n"
-        "from disco_mt import DecodeRequest, DecodingOptions, EngineOptions, Translator\n"
+        "from disco_mt import DecodeRequest, EngineOptions, Translator\n"
         "model, threads, sizes, lines = json.loads(sys.stdin.read())\n"
         "torch.set_num_threads(threads)\n"
         "translator = Translator.from_pretrained(model, EngineOptions(threads=threads))\n"
         "translator.translate(lines[:64])\n"
         "def rate(size):\n"
         "    start = time.perf_counter()\n"
-        "    translator.translate(lines, DecodingOptions(), DecodeRequest(batch_tokens=size))\n"
+        "    translator.translate(lines, request=DecodeRequest(batch_tokens=size))\n"
         "    return len(lines) / (time.perf_counter() - start)\n"
         "print(json.dumps([[size, rate(size)] for size in sizes]))\n"
     )

@@ -8,9 +8,9 @@ from typing import Any
 
 from disco_mt.core.errors import UserError
 from disco_mt.data.dataset import Dataset, Split
+from disco_mt.evaluation.dev import Scorer
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.losses import Objective
-from disco_mt.training.dev import Scorer
 from disco_mt.training.options import TrainingOptions
 
 

@@ -71,7 +71,7 @@ def render_svg(source: str, traces: Sequence[TraceView], position: int | None = 
     blocks, y = [], MARGIN + 20.0
     heading = wrap_text(visible(source), MAX_WIDTH - 2 * MARGIN, 22)
     for line in heading:
-        blocks.append(_text(MARGIN, y, line, "ink", size=22, weight=650))
+        blocks.append(_text(MARGIN, y, line, Type(size=22, weight=650)))
         y += 30
     width = max([_width(line, 22) + 2 * MARGIN for line in heading], default=0.0)
     for view in traces:
@@ -92,8 +92,8 @@ def _trace(view: TraceView, position: int | None, top: float) -> tuple[str, floa
     title = visible(view.strategy)
     after = MARGIN + _width(title, 17, bold=True) + 12
     parts = [
-        _text(MARGIN, top, title, "ink", size=17, weight=650),
-        _text(after, top, facts(view), "soft", size=15),
+        _text(MARGIN, top, title, Type(size=17, weight=650)),
+        _text(after, top, facts(view), Type("soft", size=15)),
     ]
     y = top + 16
     for number, row in enumerate(rows):
@@ -101,7 +101,7 @@ def _trace(view: TraceView, position: int | None, top: float) -> tuple[str, floa
             observed = [n for n, word in enumerate(rows[number - 1]) if word.observed]
             starts = [columns[number - 1].middle(n) for n in observed]
             parts.append(_links(starts, columns[number].middle(position), y))
-        parts.append(_text(MARGIN + 10, y + 21, str(number + 1), "soft", size=14, anchor="middle"))
+        parts.append(_text(MARGIN + 10, y + 21, str(number + 1), Type("soft", size=14, anchor="middle")))
         parts += [_word(word, columns[number], n, y) for n, word in enumerate(row)]
         y += step
     right = max([its.right for its in columns] + [after + _width(facts(view), 15)])
@@ -162,8 +162,8 @@ def _word(word: Word, columns: Columns, n: int, row: float) -> str:
     if word.chosen:
         boxes.append(_ring(x, y, width))
     ink = "given" if word.pinned else "seen" if word.observed else "ink"
-    weight = 650 if word.changed else 400
-    return "".join([*boxes, _text(x + width / 2, y + 21.5, word.text, ink, weight=weight, anchor="middle")])
+    look = Type(ink, weight=650 if word.changed else 400, anchor="middle")
+    return "".join([*boxes, _text(x + width / 2, y + 21.5, word.text, look)])
 
 
 def _links(starts: Sequence[float], x: float, row: float) -> str:
@@ -217,12 +217,20 @@ def _ring(x: float, y: float, width: float) -> str:
 INK = {"ink": "#17171f", "soft": "#646475", "seen": "#2b2400", "given": "#ffffff"}
 
 
-def _text(
-    x: float, y: float, text: str, ink: str, *, size: int = SIZE, weight: int = 400, anchor: str = "start"
-) -> str:
-    where = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
-    look = f'font-size="{size}" font-weight="{weight}" fill="{INK[ink]}"'
-    return f'<text class="{ink}" {where} {look}>{escape(text)}</text>'
+@dataclass(frozen=True)
+class Type:
+    """How text is set."""
+
+    ink: str = "ink"  # a key of INK
+    size: int = SIZE
+    weight: int = 400
+    anchor: str = "start"
+
+
+def _text(x: float, y: float, text: str, look: Type) -> str:
+    where = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{look.anchor}"'
+    font = f'font-size="{look.size}" font-weight="{look.weight}" fill="{INK[look.ink]}"'
+    return f'<text class="{look.ink}" {where} {font}>{escape(text)}</text>'
 
 
 def wrap_text(text: str, width: float, size: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""What every view shows of a trace, and the few questions that all of them ask."""
+"""What every view shows of a trace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BROKEN = "\ufffd"  # how a part of a character reads
 
 @dataclass(frozen=True)
 class TraceView:
-    """One strategy's way to its translation."""
+    """One strategy's passes, and the translation they led to."""
 
     strategy: str  # the label, such as "easy-first"
     trace: Trace[str]
@@ -41,15 +41,15 @@ def readable_pieces(trace: Trace[str], target: Tokenizer) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Word:
-    """One word of one pass, with all that a view may show of it."""
+    """One word of one pass, with everything that a view may show of it."""
 
     text: str
     probability: float
     changed: bool  # another word than in the pass before
     predicted: bool  # False: mask-predict kept it from an earlier pass
-    chosen: bool  # stands at the position that was asked for
+    chosen: bool  # at the position that was asked for
     observed: bool  # seen by the chosen position in the *next* pass, which reads the words of this one
-    pinned: bool = False  # given, not predicted
+    pinned: bool = False
 
 
 def candidate_passes(view: TraceView, candidate: int | None = None) -> list[CandidatePass[str]]:
@@ -103,7 +103,7 @@ def same_length(rows: Sequence[Sequence[Word]]) -> bool:
 
 
 def has_pins(views: Sequence[TraceView]) -> bool:
-    """Was any word given? Then the legend explains its mark."""
+    """Is any word pinned? Then the legend explains its mark."""
     return any(any(candidate.pinned) for view in views for row in view.trace.passes for candidate in row)
 
 
@@ -205,7 +205,7 @@ def _texts(view: TraceView, tokens: Sequence[str]) -> list[str]:
 
 
 def _whole_characters(tokens: Sequence[str]) -> list[str]:
-    """Of byte-level tokens that only together are characters: the text that each completes."""
+    """The text that each of several byte-level tokens completes; only together are they characters."""
     from tokenizers.decoders import ByteLevel
 
     decoder, done, texts = ByteLevel(), "", []

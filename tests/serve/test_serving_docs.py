@@ -1,4 +1,4 @@
-"""docs/serving-api.md, docs/serving-operations.md: every command and every Python example runs, and says what they show."""
+"""docs/serving-*.md: every command and every Python example runs, and prints what the page shows."""
 
 from __future__ import annotations
 

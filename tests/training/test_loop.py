@@ -17,10 +17,10 @@ from tiny_run import OBJECTIVE, OPTIONS, go, last, same
 from disco_mt.core.counter_rng import mix
 from disco_mt.core.errors import UserError
 from disco_mt.data.batches import collate, plan_epoch
+from disco_mt.evaluation.dev import DevScore, Scorer
 from disco_mt.nn.directory import read_config
 from disco_mt.systems.build import build_model, load_weights
 from disco_mt.text.pair import TextPair
-from disco_mt.training.dev import DevScore, Scorer
 from disco_mt.training.job import TrainingJob
 from disco_mt.training.loop import train
 from disco_mt.training.rundir import read_log

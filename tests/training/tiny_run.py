@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 
 from disco_mt.core.special_tokens import NUM_SPECIAL, SPECIAL_TOKENS
 from disco_mt.data.dataset import Dataset, Side, Split
+from disco_mt.evaluation.dev import DevScore, Scorer
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.config import Length, ModelConfig, Stack
 from disco_mt.nn.losses import Objective
@@ -29,7 +30,6 @@ from disco_mt.systems.objective import build_objective
 from disco_mt.text.pair import TextPair
 from disco_mt.text.tokenizer import Tokenizer
 from disco_mt.training.checkpoints import step_directories
-from disco_mt.training.dev import DevScore, Scorer
 from disco_mt.training.job import TrainingJob
 from disco_mt.training.loop import train
 from disco_mt.training.options import TrainingOptions

@@ -71,7 +71,7 @@ def obtain_parts(folder: Path | None, languages: Languages, parts: Parts) -> boo
             files = " and ".join(map(str, missing[name]))
             raise UserError(
                 f"mtdata cannot download the corpus {name}: put it into {files}, one sentence per line "
-                "(docs/recipes.md says where to get it)"
+                "(docs/data-and-suites.md says where to get it)"
             )
     if missing:
         _download(here, languages, parts, list(missing))
@@ -125,7 +125,7 @@ def _download(here: Path, languages: Languages, parts: Parts, names: list[str]) 
     if importlib.util.find_spec("mtdata") is None:
         raise UserError(
             f"{parts.folder} is downloaded with mtdata, which is missing: pip install disco-mt[wmt]"
-            f"; or put its files into {here} (docs/recipes.md says which)"
+            f"; or put its files into {here} (docs/data-and-suites.md says which)"
         )
     try:
         (here / _DOWNLOAD).mkdir(parents=True, exist_ok=True)
