@@ -46,7 +46,7 @@ class Inputs:
     def shortlisted(self, shortlist: str) -> Inputs:
         """With every entry that can use a vocabulary shortlist once more, with it."""
         if shortlist and not self.references:
-            raise UserError("a shortlist belongs to a trained model: give --models or --recipe")
+            raise UserError("a shortlist belongs to a trained model: give --models or --suite")
         return replace(self, entries=tuple(with_shortlist(self.entries, shortlist)))
 
     def plan(self, plan: Plan, timed: int, batched: int) -> Plan:
