@@ -15,7 +15,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,20 @@ def _amx_is_broken() -> bool:
     environment = {name: value for name, value in os.environ.items() if name != _ISA}
     done = subprocess.run([sys.executable, "-c", _TRY_AMX], env=environment, capture_output=True, check=False)
     return done.returncode < 0  # ended by a signal
+
+
+def processor() -> str:
+    """The name of the processor."""
+    names = [line.partition(":")[2].strip() for line in _cpu_info().splitlines() if line[:10] == "model name"]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def package_version(name: str) -> str:
+    """Of an installed package, if it is one."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def _cache_folder() -> Path:
