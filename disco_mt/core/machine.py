@@ -51,6 +51,11 @@ def has_fast_mkl() -> bool:
     return "avx512_bf16" not in _cpu_info().split() or "Intel" in _cpu_info()
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def has_amx_int8() -> bool:
     """Does this processor report 8-bit matrix units, and the vector units that belong to them?"""
     wanted = {"amx_tile", "amx_int8", "avx512f", "avx512bw", "avx512dq", "avx512vl", "fma"}

@@ -20,10 +20,17 @@ _LOGITS_AT_ONCE = 1 << 22  # entries of a (rows, vocabulary) matrix that are hel
 
 
 class BestWords(NamedTuple):
-    """The likeliest word of each row and its log probability."""
+    """The most likely word of each row and its log probability."""
 
     ids: Tensor
     log_probs: Tensor
+
+
+def join_best_words(chunks: Sequence[BestWords]) -> BestWords:
+    """The rows of all chunks."""
+    return BestWords(
+        torch.cat([chunk.ids for chunk in chunks]), torch.cat([chunk.log_probs for chunk in chunks])
+    )
 
 
 class TranslationModel(nn.Module):
@@ -117,11 +124,10 @@ class TranslationModel(nn.Module):
         allowed: (rows, vocabulary) bool, the words among which each row chooses; the default is all.
         """
         self.predicted += len(hidden)
-        chunks = [
-            _best(self.logits(hidden[rows]), None if allowed is None else allowed[rows])
-            for rows in self._chunks(hidden)
-        ]
-        return BestWords(torch.cat([ids for ids, _ in chunks]), torch.cat([logs for _, logs in chunks]))
+        chunks = self._chunks(hidden)
+        return join_best_words(
+            [_best(self.logits(hidden[rows]), None if allowed is None else allowed[rows]) for rows in chunks]
+        )
 
     def word_log_probs(self, hidden: Tensor, ids: Tensor) -> Tensor:
         """log P of given words: hidden (rows, width), ids (rows,) or (rows, words) -> as ids."""
@@ -158,10 +164,10 @@ class ParallelModel(TranslationModel):
         return self.logits(self.decode(tokens, visible, self.encode(source))).log_softmax(dim=-1)
 
 
-def _best(logits: Tensor, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def _best(logits: Tensor, allowed: Tensor | None = None) -> BestWords:
     choice = logits if allowed is None else logits.masked_fill(~allowed, -torch.inf)
     best, ids = choice[:, NUM_SPECIAL:].max(dim=1)
-    return ids + NUM_SPECIAL, best - logits.logsumexp(dim=1)
+    return BestWords(ids + NUM_SPECIAL, best - logits.logsumexp(dim=1))
 
 
 def given_log_probs(logits: Tensor, ids: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from disco_mt.core.special_tokens import BOS, MASK, PAD, UNK
-from disco_mt.nn.base import BestWords, TranslationModel
+from disco_mt.nn.base import BestWords, TranslationModel, join_best_words
 from disco_mt.nn.config import ModelConfig
 from disco_mt.nn.encoder import Encoded, scaled
 from disco_mt.nn.layers import DecoderLayer, KeyValue
@@ -95,15 +95,15 @@ class Autoregressive(TranslationModel):
         Softmax over all entries; special tokens but EOS are never among them (they have -inf).
         """
         number = min(number, self.config.target_vocabulary)
-        chunks = [_likeliest(self.logits(hidden[rows]), number) for rows in self._chunks(hidden)]
-        return BestWords(torch.cat([ids for ids, _ in chunks]), torch.cat([logs for _, logs in chunks]))
+        chunks = self._chunks(hidden)
+        return join_best_words([_most_likely(self.logits(hidden[rows]), number) for rows in chunks])
 
     def _keys(self, layer: DecoderLayer, h: Tensor, embedded: Tensor) -> KeyValue:
         return layer.contextless_keys(embedded) if self.config.contextless else layer.contextual_keys(h)
 
 
-def _likeliest(logits: Tensor, number: int) -> tuple[Tensor, Tensor]:
+def _most_likely(logits: Tensor, number: int) -> BestWords:
     norm = logits.logsumexp(dim=1, keepdim=True)
     logits[:, [BOS, PAD, UNK, MASK]] = -torch.inf
     best, ids = logits.topk(number, dim=1)
-    return ids, best - norm
+    return BestWords(ids, best - norm)
