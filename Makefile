@@ -3,14 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 SETUP := .venv/.installed
 
-.PHONY: demo test test-slow browser screenshots check bench setup clean
+.PHONY: demo test test-slow browser screenshots check docs bench setup clean
 
 setup: $(SETUP)
 
 $(SETUP): pyproject.toml constraints.txt disco_mt/engine/kernels.c
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench,zh,plots,onnx,serve,ray,wmt]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,bench,zh,plots,onnx,serve,ray,wmt]'
 	touch $(SETUP)
 
 demo: $(SETUP)
@@ -38,6 +38,11 @@ check: $(SETUP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The site, into build/site; broken links and unknown names are errors. docs/cli.md is written anew first.
+docs: $(SETUP)
+	$(BIN)/python tools/cli_reference.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --clean
 
 bench: $(SETUP)
 	$(BIN)/python -m benchmarks

@@ -26,7 +26,7 @@ from disco_mt.systems.autoregressive.model import Autoregressive
 from disco_mt.systems.build import build_model, load_weights
 from disco_mt.systems.objective import build_objective
 from disco_mt.training.encoder_states import keep_encoder_states
-from disco_mt.training.gradients import Learner, normalise
+from disco_mt.training.gradients import GradientAccumulator, normalise
 from disco_mt.training.memory import keep_freed_memory
 from disco_mt.training.optimizer import build_optimizer
 from disco_mt.training.recipe import load_recipe
@@ -87,7 +87,7 @@ def _variants(arguments: argparse.Namespace) -> dict[str, Callable[[int], float]
     }
 
     def variant(objective: str, kept: bool) -> Callable[[int], float]:
-        learner = Learner(model, objectives[objective], options.precision)
+        learner = GradientAccumulator(model, objectives[objective], options.precision)
         learner.states = states if kept else None
 
         def run(round_: int) -> float:

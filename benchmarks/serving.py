@@ -45,7 +45,7 @@ class Load:
 
     @property
     def rate(self) -> float:
-        """Sentences a second."""
+        """Sentences per second."""
         return len(self.latencies) / self.seconds
 
 
@@ -66,11 +66,9 @@ def random_model(path: Path, lines: list[str]) -> Path:
     from disco_mt.nn.config import ModelConfig, Stack
     from disco_mt.nn.directory import save_model
     from disco_mt.systems.build import build_model
-    from disco_mt.text.pair import TextPair
+    from disco_mt.text.pair import TextPair, VocabularyOptions
 
-    text = TextPair.train(
-        lines, lines, source_language="en", target_language="de", vocabulary="joint", vocabulary_size=4000
-    )
+    text = TextPair.train(lines, lines, VocabularyOptions(("en", "de"), 4000))
     size, stack = text.source.vocabulary_size, Stack(3, 4, 1024)
     config = ModelConfig(
         width=256,
@@ -92,15 +90,17 @@ def random_model(path: Path, lines: list[str]) -> Path:
 
 
 def offline(model: str, lines: list[str], threads: int) -> dict[int, float]:
-    """Sentences a second by padded tokens in a batch, in a process of its own."""
+    """Sentences per second, by padded tokens in a batch, in a process of its own."""
     code = (
-        "import json, sys, time, torch; from disco_mt import Translator\n"
+        "import json, sys, time, torch\n"
+        "from disco_mt import DecodeRequest, EngineOptions, Translator\n"
         "model, threads, sizes, lines = json.loads(sys.stdin.read())\n"
         "torch.set_num_threads(threads)\n"
-        "translator = Translator.from_pretrained(model, threads=threads)\n"
+        "translator = Translator.from_pretrained(model, EngineOptions(threads=threads))\n"
         "translator.translate(lines[:64])\n"
         "def rate(size):\n"
-        "    start = time.perf_counter(); translator.translate(lines, batch_tokens=size)\n"
+        "    start = time.perf_counter()\n"
+        "    translator.translate(lines, request=DecodeRequest(batch_tokens=size))\n"
         "    return len(lines) / (time.perf_counter() - start)\n"
         "print(json.dumps([[size, rate(size)] for size in sizes]))\n"
     )
@@ -218,7 +218,7 @@ def main() -> None:
 class Report:
     """All that was measured."""
 
-    offline: float  # the best rate, sentences a second
+    offline: float  # the best rate, sentences per second
     load: Load
     memory: tuple[float, float]  # MB before and after the load
     crowd: Load  # far more clients than may wait

@@ -30,7 +30,7 @@ from disco_mt.nn.config import ModelConfig, Stack
 from disco_mt.nn.objective import ObjectiveOptions
 from disco_mt.systems.build import build_model
 from disco_mt.systems.objective import build_objective
-from disco_mt.training.gradients import Learner, normalise
+from disco_mt.training.gradients import GradientAccumulator, normalise
 from disco_mt.training.memory import keep_freed_memory
 from disco_mt.training.optimizer import build_optimizer
 from disco_mt.training.options import OptimizerName, TrainingOptions
@@ -124,7 +124,7 @@ class Trainer:
         self.options = TrainingOptions(batch_tokens=tokens, max_tokens=tokens, optimizer=optimizer)
         self.model = build_model(self.config).train()
         self.optimizer = build_optimizer(self.model, self.options)
-        self.learner = Learner(self.model, build_objective(kind, ObjectiveOptions()), precision)
+        self.learner = GradientAccumulator(self.model, build_objective(kind, ObjectiveOptions()), precision)
         split = corpus(self.config.target_vocabulary, size.words)
         self.plan = Plan(split, size.tokens, size.tokens, seed=1)
         self.updates = list(islice(self.plan.updates(Position()), BATCHES))

@@ -97,3 +97,25 @@ def both() -> list[TraceView]:
 
 def _text(passes: tuple[tuple[CandidatePass[str], ...], ...]) -> str:
     return " ".join(passes[-1][0].tokens).replace(" .", ".")
+
+
+def editing() -> TraceView:
+    """A decoder that inserts and deletes words, such as a Levenshtein transformer: 3, 7, 0 and 6 words."""
+    texts = (
+        "Ich wollte .",
+        "Ich wollte alte alte Freunde besuchen .",
+        "",
+        "Ich wollte alte Freunde besuchen .",
+    )
+    passes = []
+    before = 0
+    for text in texts:
+        words = text.split()
+        saw = tuple(range(before))
+        candidate = CandidatePass(
+            tuple(words), (0.9,) * len(words), (saw,) * len(words), (True,) * len(words), -0.1
+        )
+        passes.append((candidate,))
+        before = len(words)
+    trace = Trace("edit", (3,), (-0.2,), tuple(passes), (0,) * len(texts))
+    return TraceView("edit", trace, "Ich wollte alte Freunde besuchen.", steps=len(texts))

@@ -1,4 +1,4 @@
-"""The command line: one verb, one function. A verb's module is imported only when it is called."""
+"""The command line: one verb, one function, in a module that is imported only when the verb is called."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -102,14 +103,19 @@ def _flushed(code: int) -> int:
 
 
 def _command(verb: str) -> Callable[[list[str]], int]:
-    module = importlib.import_module(f"disco_mt.cli.{verb.replace('-', '_')}")
+    from disco_mt.cli.common import call
+
+    name = verb.replace("-", "_")
+    module = importlib.import_module(f"disco_mt.cli.{name}")
     if not gc.isenabled():
         # Imports make a million objects and no garbage: what looks for some, now or at the end, takes half a
         # second of a short command.
         gc.freeze()
         gc.enable()
-    command: Callable[[list[str]], int] = module.main
-    return command
+    if hasattr(module, "main"):  # it has verbs of its own
+        command: Callable[[list[str]], int] = module.main
+        return command
+    return partial(call, getattr(module, name), verb)
 
 
 def _complain(message: str) -> int:

@@ -20,6 +20,7 @@ RENAMED = {
     "--rescore-with": "--rerank-with",
     "--settle": "--effort high",
     "--read": "--effort high",
+    "--known": "--reuse",
     "--drop-behind": "",
     "--drop-after": "",
 }

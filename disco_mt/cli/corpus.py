@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from disco_mt.cli.common import call, writing
+from disco_mt.cli.common import writing
 from disco_mt.core.files import refuse_existing
 from disco_mt.data.phrasebook import write_phrasebook
 
@@ -27,8 +27,3 @@ def corpus(name: Annotated[Literal["phrasebook"], tyro.conf.Positional], out: Pa
         write_phrasebook(out, seed)
     print(f"{out}: {', '.join(sorted(path.name for path in out.iterdir()))}")
     return 0
-
-
-def main(arguments: list[str]) -> int:
-    """The verb."""
-    return call(corpus, "corpus", arguments)

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from disco_mt.cli.common import call
 from disco_mt.core.errors import UserError
 
 GREETING = "How long have you lived here?"
@@ -185,8 +184,3 @@ def table(rows: list[tuple[str, dict[str, Any]]]) -> list[str]:
         "system measured once. At this toy size the time is overhead more than arithmetic.",
     ]
     return lines
-
-
-def main(arguments: list[str]) -> int:
-    """The verb."""
-    return call(demo, "demo", arguments)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from disco_mt.cli.common import call, input_lines, use_threads, write_lines
+from disco_mt.cli.common import input_lines, use_threads, write_lines
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import refuse_existing
 from disco_mt.core.progress import stage
@@ -138,8 +138,3 @@ def _tuned(
         why = "the nearest to 1 within one standard error of the best"
         print(f"chosen: {name} {value:.1f}, {why}", file=sys.stderr)
     return decoding
-
-
-def main(arguments: list[str]) -> int:
-    """The verb."""
-    return call(evaluate, "evaluate", arguments)

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 import tyro
 
-from disco_mt.cli.common import call
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import refuse_existing
 from disco_mt.engine.ctranslate2 import export_ctranslate2
@@ -46,8 +45,3 @@ def export(
         raise UserError(f"cannot write {out}: {error.strerror or error}") from error
     print(f"{out}: {translator.model.count_parameters():,} parameters for {format_}")
     return 0
-
-
-def main(arguments: list[str]) -> int:
-    """The verb."""
-    return call(export, "export", arguments)

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import tyro
 
-from disco_mt.cli.common import call
 from disco_mt.nn.find import shipped_models
 from disco_mt.suites.suite import shipped_suites
 from disco_mt.training.recipe import shipped_recipes
@@ -53,11 +52,6 @@ def gather() -> dict[str, Any]:
         "recipes": shipped_recipes(),
         "suites": shipped_suites(),
     }
-
-
-def main(arguments: list[str]) -> int:
-    """The verb."""
-    return call(info, "info", arguments)
 
 
 def _version(name: str) -> str:

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import tyro
 
-from disco_mt.cli.common import call
 from disco_mt.data import prepare as data_prepare
 from disco_mt.data.prepare import PrepareOptions, PrepareReport
 
@@ -28,11 +27,6 @@ def prepare(
     report = data_prepare.prepare(options, quiet)
     print(json.dumps(asdict(report), default=str) if json_ else "\n".join(_lines(report)))
     return 0
-
-
-def main(arguments: list[str]) -> int:
-    """The verb."""
-    return call(prepare, "prepare", arguments)
 
 
 def _lines(report: PrepareReport) -> list[str]:

@@ -7,7 +7,6 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from disco_mt.cli.common import call
 from disco_mt.core.errors import UserError
 from disco_mt.core.settings import at_least
 from disco_mt.engine.select import EngineOptions
@@ -74,8 +73,3 @@ def serve(
         service = Service.of(models, limits, keys, access)
         make_server(make_app(service), limits, service.worker).run([listener])
     return 0
-
-
-def main(arguments: list[str]) -> int:
-    """The verb."""
-    return call(serve, "serve", arguments)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from disco_mt.cli.common import call, writing
+from disco_mt.cli.common import writing
 from disco_mt.core.files import refuse_existing
 from disco_mt.core.settings import at_least
 from disco_mt.data.dataset import Dataset
@@ -34,8 +34,3 @@ def shortlist(data: Path, out: Path, each: int = 40, common: int = 150) -> int:
         found.save(out)
     print(f"{out}: {each} tokens for each of {sizes[0]:,}, and {common} for all, from {len(train):,} pairs")
     return 0
-
-
-def main(arguments: list[str]) -> int:
-    """The verb."""
-    return call(shortlist, "shortlist", arguments)

@@ -12,12 +12,11 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from disco_mt.cli.common import call, input_lines, use_threads, writing
+from disco_mt.cli.common import input_lines, use_threads, writing
 from disco_mt.cli.translate import pins_for_one_text
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import refuse_existing, write_text
 from disco_mt.decoding.options import DecodeRequest, DecodingOptions
-from disco_mt.decoding.results import Trace
 from disco_mt.engine.select import EngineOptions
 from disco_mt.pins.parse import Pin
 from disco_mt.systems import SYSTEMS, strategy_for, system_for
@@ -26,7 +25,7 @@ from disco_mt.text.sentences import split_sentences
 from disco_mt.text.tokenizer import Tokenizer
 from disco_mt.translator import DEFAULT_MODEL, Translator
 from disco_mt.views import TraceView, print_traces, render_html, render_svg
-from disco_mt.views.view import to_data, words_by_pass
+from disco_mt.views.view import readable_pieces, to_data, words_by_pass
 
 COMPARED = ("easy-first", "mask-predict")  # the two of the paper's example figure
 
@@ -93,11 +92,6 @@ def trace(
     return 0
 
 
-def main(arguments: list[str]) -> int:
-    """The verb."""
-    return call(trace, "trace", arguments)
-
-
 def trace_view(
     translator: Translator, sentence: str, options: DecodingOptions, pins: Sequence[Pin] = ()
 ) -> TraceView:
@@ -111,7 +105,7 @@ def trace_view(
     started = time.perf_counter()
     translator.translate(sentence, options, request)
     milliseconds = 1000 * (time.perf_counter() - started)
-    pieces = _pieces(found.trace, translator.text.target)
+    pieces = readable_pieces(found.trace, translator.text.target)
     return TraceView(options.strategy, found.trace, found.text, found.steps, pieces, milliseconds)
 
 
@@ -148,9 +142,3 @@ def _one_sentence(text: str, source: Tokenizer) -> str:
             f"the first is {sentences[0][:80]!r}"
         )
     return well_formed(sentences[0])
-
-
-def _pieces(found: Trace[str], target: Tokenizer) -> dict[str, str]:
-    """Every token of a trace -> how it reads."""
-    tokens = {token: None for now in found.passes for candidate in now for token in candidate.tokens}
-    return dict(zip(tokens, target.pieces(target.ids(tokens)), strict=True))

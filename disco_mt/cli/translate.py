@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from disco_mt.cli.common import call, input_lines, use_threads, write_lines
+from disco_mt.cli.common import input_lines, use_threads, write_lines
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import refuse_existing
 from disco_mt.core.progress import stage
@@ -88,11 +88,6 @@ def translate(
     write_lines(_rendered(lines, results, tokens, json_), output)
     _report_copied(results)
     return _report_refused(results, "; use --long split" if long == "refuse" and not pin else "")
-
-
-def main(arguments: list[str]) -> int:
-    """The verb."""
-    return call(translate, "translate", arguments)
 
 
 def pins_for_one_text(typed: tuple[str, ...], texts: int) -> list[list[Pin]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import os
 import shutil
@@ -11,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from disco_mt.core.errors import UserError
+
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}  # some network file systems
 
 
 def refuse_existing(path: Path) -> None:
@@ -68,6 +72,21 @@ def check_readable(path: Path) -> None:
             f"{path} may not be read by this user (permission denied); its owner can change that with: "
             f"chmod a+r {path}"
         )
+
+
+def try_lock(handle: int) -> bool:
+    """Lock an open file or directory; False if another process has the lock.
+
+    The kernel lets go of it when the process ends. Where a file system has no locks, everyone gets one.
+    """
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+    return True
 
 
 def write_text(path: Path, text: str) -> None:

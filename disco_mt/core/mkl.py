@@ -30,17 +30,6 @@ _ROW_MAJOR, _AS_IT_IS, _TRANSPOSED = 101, 111, 112  # names of CBLAS
 class Products(TorchFunctionMode):
     """Linear layers of float32 tensors on the CPU multiply in bfloat16."""
 
-    active = 0  # how many of these contexts we are in
-
-    def __enter__(self) -> Products:
-        Products.active += 1
-        super().__enter__()  # type: ignore[no-untyped-call]
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        Products.active -= 1
-        super().__exit__(*error)  # type: ignore[no-untyped-call]
-
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:

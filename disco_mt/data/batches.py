@@ -76,7 +76,7 @@ def _cuts(counts: list[int], max_tokens: int) -> list[int]:
     start = end = 0  # of the batch that is being filled; of the pairs up to a length
     for length, count in enumerate(counts):
         end += count
-        most = max_tokens // (length + 1)  # pairs a batch can have if its longest sentence is this long
+        most = max_tokens // (length + 1)  # pairs that a batch can have if its longest sentence is this long
         if count and end - start > most:
             # What is there of shorter pairs may be more than `most`: it is a batch without any of these.
             first = max(start + most, end - count)

@@ -4,7 +4,7 @@ A dataset directory has dataset.json (format version, text, splits), the tokeniz
   <split>.source.bin  the ids of all sentences end to end, without EOS (uint16, or uint32 if ids are large)
   <split>.source.idx  int64: sentence i is ids[offsets[i] : offsets[i + 1]]
 and the same for the target; for valid and test also the raw lines (<split>.source.txt, <split>.target.txt)
-and, if there are several translations, <split>.references.tsv (tab-separated, one line a sentence).
+and, if there are several translations, <split>.references.tsv (tab-separated, one line per sentence).
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from disco_mt.text.lines import read_lines
 from disco_mt.text.pair import TextPair
 
 FORMAT_VERSION = 1
-SPLITS = ("train", "valid", "test")
 
 Ids = NDArray[Any]  # uint16 or uint32, as the vocabulary needs
 Lengths = NDArray[np.int32]

@@ -12,8 +12,9 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from disco_mt.core.files import atomic_file
 from disco_mt.core.progress import Advance
-from disco_mt.data.dataset import id_type
+from disco_mt.data.dataset import Side, id_type
 from disco_mt.data.parallel import ordered_map
 from disco_mt.text.pair import TextPair
 from disco_mt.text.tokenizer import Tokenizer
@@ -107,6 +108,20 @@ def _kept(sentences: list[list[int]], keep: NDArray[np.bool_], tokenizer: Tokeni
     kept = [ids for ids, good in zip(sentences, keep, strict=True) if good]
     flat = np.fromiter(chain.from_iterable(kept), dtype=id_type(tokenizer.vocabulary_size))
     return _Sentences(flat, np.array([len(ids) for ids in kept], dtype=np.int64))
+
+
+def write_side(stem: Path, side: Side, which: NDArray[np.int64], tokenizer: Tokenizer) -> dict[str, Any]:
+    """Write `stem`.bin and `stem`.idx with these sentences, in this order; returns their description."""
+    dtype = id_type(tokenizer.vocabulary_size)
+    offsets = np.concatenate([[0], np.cumsum(side.lengths[which], dtype="<i8")])
+    with atomic_file(stem.with_name(f"{stem.name}.idx")) as temporary:
+        offsets.tofile(temporary)
+    with atomic_file(stem.with_name(f"{stem.name}.bin")) as temporary, temporary.open("wb") as stream:
+        for start in range(0, len(which), CHUNK):
+            ids = np.concatenate([side[index] for index in which[start : start + CHUNK]])
+            stream.write(ids.astype(dtype).tobytes())
+            side.release()
+    return {"tokens": int(offsets[-1]), "type": dtype.str}
 
 
 def _reasons(source: list[list[int]], target: list[list[int]], limits: Limits | None) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ from disco_mt.core.errors import UserError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-WAITING = 3  # items a process, at most, that are sent but not yet asked for
+WAITING = 3  # items per process, at most, that are sent but not yet asked for
 
 
 def ordered_map(

@@ -26,19 +26,19 @@ from disco_mt.data.encode import Limits, SplitReport, chunks, write_split
 from disco_mt.data.parallel import ordered_map
 from disco_mt.text.lines import read_lines
 from disco_mt.text.moses import Processing, split_words
-from disco_mt.text.pair import TextPair, Vocabulary
+from disco_mt.text.pair import TextPair, Vocabulary, VocabularyOptions
 from disco_mt.text.tokenizer import Tokenizer
 
 SAMPLE = 500_000  # lines of each side from which a vocabulary is learnt, at most: bounds memory and time
 LARGE = 20_000_000  # bytes of training text: below, starting processes takes longer than they save
-UNSPACED = 15  # characters a word, on average: text without spaces between words, such as Chinese
+UNSPACED = 15  # characters per word, on average: text without spaces between words, such as Chinese
 
 PrepareProcessing = Literal["raw", "moses", "pretokenized"]
 
 
 @dataclass(frozen=True)
 class PrepareOptions:
-    """Which files make a dataset, and how. Every file is UTF-8 text, one sentence a line, plain or .gz."""
+    """Which files make a dataset, and how. Every file is UTF-8 text, one sentence per line, plain or .gz."""
 
     source: Path  # training sentences
     target: Path  # their translations, line by line
@@ -57,7 +57,7 @@ class PrepareOptions:
     tokenizers: Path | None = None  # a dataset or model directory whose tokenizers are used; none are learnt
     max_length: int = Limits.max_length  # tokens; longer training pairs are dropped
     max_ratio: float = Limits.max_ratio  # training pairs whose sides differ more in length are dropped
-    jobs: int = 0  # processes side by side; 0: one a core, if the corpus is large enough
+    jobs: int = 0  # processes side by side; 0: one per core, if the corpus is large enough
 
     @property
     def limits(self) -> Limits:
@@ -194,14 +194,11 @@ def _text(options: PrepareOptions, corpus: _Corpus, jobs: int, quiet: bool) -> T
     paths, split = (corpus.source, corpus.target), options.processing not in ("raw", "pretokenized")
     sampled = sum(_sample_size(path, corpus.lines, split) for path in paths)
     with stage("learning the vocabulary", sampled, quiet) as advance:
+        languages, joint = (options.source_language, options.target_language), options.vocabulary == "joint"
         return TextPair.train(
             _sample(corpus.source, corpus.lines, split, advance),
             _sample(corpus.target, corpus.lines, split, advance),
-            source_language=options.source_language,
-            target_language=options.target_language,
-            vocabulary=options.vocabulary,
-            vocabulary_size=options.vocabulary_size,
-            processing=options.processing,
+            VocabularyOptions(languages, options.vocabulary_size, joint, options.processing),
             split=partial(_split, jobs),
         )
 

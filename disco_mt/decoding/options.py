@@ -29,8 +29,9 @@ class DecodingOptions:
     strategy: str = ""
     """Inference algorithm; empty: the default of the model's system."""
     effort: Effort = ""
-    """normal (the default): as the model was tuned. fast: two lengths, no reranking. high: three orders of
-    refinement, until every candidate has converged, reranked in both directions."""
+    """fast: two lengths, no reranking. normal: the lengths and the reranking that the model was tuned with.
+    high: three orders of refinement, until every candidate has converged, reranked in both directions. Empty:
+    the model's default, which is normal unless its config says otherwise."""
     iterations: int = 10
     """T: the maximum number of passes of easy-first, the exact number of mask-predict."""
     length_beam: int = 5

@@ -12,12 +12,9 @@ import numpy as np
 
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import atomic_file, sha256, write_text
-from disco_mt.data.dataset import Dataset, Side, id_type
-from disco_mt.data.encode import DROP_REASONS, Limits, reasons_to_drop
+from disco_mt.data.dataset import Dataset, Side
+from disco_mt.data.encode import DROP_REASONS, Limits, reasons_to_drop, write_side
 from disco_mt.distill.plan import EMPTY, TOO_LONG, Indices, Plan
-from disco_mt.text.tokenizer import Tokenizer
-
-CHUNK = 8192  # sentences written at a time
 
 
 def assemble(
@@ -39,8 +36,8 @@ def assemble(
     text = dataset.text
     train = {
         "pairs": len(kept),
-        "source": _write_side(directory / "train.source", source, kept, text.source),
-        "target": _write_side(directory / "train.target", translations, plan.place[kept], text.target),
+        "source": write_side(directory / "train.source", source, kept, text.source),
+        "target": write_side(directory / "train.target", translations, plan.place[kept], text.target),
         "dropped": dropped,
     }
     files = _copy_others(dataset.path, directory, description)
@@ -57,20 +54,6 @@ def _reasons(plan: Plan, source: Side, translations: Side, limits: Limits) -> In
     lengths = source.lengths[there], translations.lengths[plan.place[there]]
     reasons[there] = reasons_to_drop(*lengths, limits)
     return reasons
-
-
-def _write_side(stem: Path, side: Side, which: Indices, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Write `stem`.bin and `stem`.idx with these sentences, in this order; returns their description."""
-    dtype = id_type(tokenizer.vocabulary_size)
-    offsets = np.concatenate([[0], np.cumsum(side.lengths[which], dtype="<i8")])
-    with atomic_file(stem.with_name(f"{stem.name}.idx")) as temporary:
-        offsets.tofile(temporary)
-    with atomic_file(stem.with_name(f"{stem.name}.bin")) as temporary, temporary.open("wb") as stream:
-        for start in range(0, len(which), CHUNK):
-            ids = np.concatenate([side[index] for index in which[start : start + CHUNK]])
-            stream.write(ids.astype(dtype).tobytes())
-            side.release()
-    return {"tokens": int(offsets[-1]), "type": dtype.str}
 
 
 def _copy_others(data: Path, directory: Path, description: dict[str, Any]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Translations that are there already: of a dataset that the same teacher has distilled in the same way.
+"""Translations to reuse: those of datasets that the same teacher has distilled in the same way.
 
 A larger set of sources often has a smaller one in it. What the teacher has said it would say again.
 """
@@ -19,7 +19,7 @@ Words = tuple[int, ...]
 Source = list[int]
 
 
-class Known:
+class Reusable:
     """Sources with their translations."""
 
     def __init__(self, directories: Sequence[Path], settings: dict[str, Any], text: dict[str, Any]) -> None:
@@ -65,5 +65,5 @@ def _refuse_others(directory: Path, settings: dict[str, Any], text: dict[str, An
     if different:
         raise UserError(
             f"the translations in {directory} are not what this teacher would say now: another "
-            f"{' and '.join(different)}; leave out --known, or name a dataset that was distilled in this way"
+            f"{' and '.join(different)}; leave out --reuse, or name a dataset that was distilled in this way"
         )

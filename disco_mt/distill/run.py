@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import numpy as np
 from safetensors import SafetensorError
 
 from disco_mt.core.errors import UserError
@@ -24,7 +24,7 @@ from disco_mt.decoding.options import DecodingOptions
 from disco_mt.distill.assemble import assemble
 from disco_mt.distill.monolingual import fingerprints, with_more
 from disco_mt.distill.plan import Plan, plan_shards
-from disco_mt.distill.reuse import Known
+from disco_mt.distill.reuse import Reusable
 from disco_mt.distill.splice import with_spliced
 from disco_mt.distill.teacher import EngineName, check_engine, open_teacher
 from disco_mt.distill.test_overlap import HeldOut
@@ -53,8 +53,8 @@ class DistillOptions:
     """Dataset directory to make; it must not exist yet. Unfinished work is kept beside it, in OUT.partial."""
     beam: int = 5
     """Beam size (autoregressive teachers; others use the default strategy of their kind)."""
-    length_penalty: float = 1.0
-    """alpha: beam search divides log P by length to this power."""
+    length_penalty: float | None = None
+    """alpha: log P is divided by length ** alpha. None: the teacher's own, as when it is scored, else 1."""
     engine: EngineName = "torch"
     """What runs the teacher; ctranslate2 is a fast runtime for autoregressive ones."""
     shard_size: int = 2048
@@ -62,12 +62,12 @@ class DistillOptions:
     batch_tokens: int = 2048
     """Padded source tokens that are decoded together (engine torch)."""
     more_sources: tuple[Path, ...] = ()
-    """Files with more sentences of the source language, one a line, plain or .gz: they are translated, too,
+    """Files with more sentences of the source language, one per line, plain or .gz: they are translated, too,
     but for those of valid and test."""
     splice: float = 0.0
-    """New sources to make a training pair (2: twice as many as there are), each from the beginning of one
+    """New sources to make per training pair (2: twice as many as there are), each from the beginning of one
     sentence and the end of another; for small corpora. 0: none, as in the paper."""
-    known: tuple[Path, ...] = ()
+    reuse: tuple[Path, ...] = ()
     """Datasets that this teacher has distilled in the same way: what is in them is not translated again."""
     device: str = "cpu"
     """cpu, cuda or mps (engine torch)."""
@@ -79,7 +79,7 @@ class DistillOptions:
     """Of a Ray cluster, such as auto; without it RAY_ADDRESS counts, else Ray runs on this machine."""
 
     def __post_init__(self) -> None:
-        check_beam(self.beam, self.length_penalty)
+        check_beam(self.beam, 1.0 if self.length_penalty is None else self.length_penalty)
         one_of("engine", self.engine, get_args(EngineName))
         at_least("shard_size", self.shard_size, 1)
         at_least("batch_tokens", self.batch_tokens, 1)
@@ -117,17 +117,19 @@ def distill(options: DistillOptions, command: str = "", quiet: bool = False) -> 
     teacher = Translator.from_pretrained(directory.path, EngineOptions(here))
     check_fits(directory, "teacher", options.data, description["text"])
     check_engine(directory, options.engine, options.device)
+    options = _with_own_penalty(options, teacher)
     provenance = _provenance(options, dataset, directory, command)
-    known = Known(options.known, provenance["settings"], description["text"])
+    reusable = Reusable(options.reuse, provenance["settings"], description["text"])
     try:
-        with work_directory(options.out, provenance) as work:
-            if not (work / FINISHED).exists():
+        with work_directory(options.out, provenance) as folder:
+            if not (folder / FINISHED).exists():
                 more = with_more(dataset, options.more_sources)
                 source = with_spliced(more, options.splice, HeldOut(dataset).has_ids)
                 plan = plan_shards(source, teacher.model.config.longest_source, options.shard_size)
-                translations = _translate(work, plan, source, known, dataset, teacher, options, quiet)
-                assemble(work, dataset, description, source, plan, translations)
-            finish(work, options.out)
+                work = _Work(folder, plan, source, reusable, id_type(dataset.text.target.vocabulary_size))
+                _translate(work, teacher, options, quiet)
+                assemble(folder, dataset, description, source, plan, gather(folder, plan.shards, work.dtype))
+            finish(folder, options.out)
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UserError(
@@ -138,92 +140,95 @@ def distill(options: DistillOptions, command: str = "", quiet: bool = False) -> 
     return DistillReport(options.out, train["pairs"], train["dropped"])
 
 
-def _translate(
-    work: Path,
-    plan: Plan,
-    source: Side,
-    known: Known,
-    dataset: Dataset,
-    teacher: Translator,
-    options: DistillOptions,
-    quiet: bool,
-) -> Side:
-    """The translation of each sentence of the plan; only shards that are missing cost anything."""
-    dtype = id_type(dataset.text.target.vocabulary_size)
-    sentences = partial(_sentences, plan, source)
+def _with_own_penalty(options: DistillOptions, teacher: Translator) -> DistillOptions:
+    """With a length penalty: the teacher's own, with which it is scored, unless another one is asked for."""
+    own = 1.0 if teacher.defaults.length_penalty is None else teacher.defaults.length_penalty
+    return replace(options, length_penalty=own if options.length_penalty is None else options.length_penalty)
 
-    def unknown(number: int) -> list[list[int]]:
-        return known.missing(sentences(number))
 
-    def write(number: int, translations: Sequence[tuple[int, ...]]) -> None:
-        write_shard(work, number, known.filled(sentences(number), translations), dtype)
+@dataclass(frozen=True)
+class _Work:
+    """Shards: each depends on no other, and its translation on nothing but its sentences."""
 
-    missing = [n for n, shard in enumerate(plan.shards) if read_shard(work, n, len(shard)) is None]
-    lengths = {number: [len(words) for words in unknown(number)] for number in missing}
+    folder: Path
+    plan: Plan
+    source: Side
+    reusable: Reusable
+    dtype: np.dtype[Any]  # of the translations
+
+    def sentences(self, number: int) -> list[list[int]]:
+        """The sentences of a shard."""
+        found = [self.source[pair].tolist() for pair in self.plan.sentences(number)]
+        self.source.release()
+        return found
+
+    def unknown(self, number: int) -> list[list[int]]:
+        """Those that have no translation yet."""
+        return self.reusable.missing(self.sentences(number))
+
+    def write(self, number: int, translations: Sequence[tuple[int, ...]]) -> None:
+        """Keep a shard. translations: of what was unknown."""
+        write_shard(
+            self.folder, number, self.reusable.filled(self.sentences(number), translations), self.dtype
+        )
+
+    def missing(self) -> list[int]:
+        """Numbers of the shards that are not finished."""
+        shards = enumerate(self.plan.shards)
+        return [number for number, shard in shards if read_shard(self.folder, number, len(shard)) is None]
+
+
+def _translate(work: _Work, teacher: Translator, options: DistillOptions, quiet: bool) -> None:
+    """Translate and keep the shards that are missing."""
+    missing = work.missing()
+    lengths = {number: [len(words) for words in work.unknown(number)] for number in missing}
     if not quiet:
-        there = sum(len(plan.shards[number]) - len(lengths[number]) for number in missing)
-        print(_announcement(plan, len(missing), there), file=sys.stderr)
+        there = sum(len(work.plan.shards[number]) - len(lengths[number]) for number in missing)
+        print(_announcement(work.plan, len(missing), there), file=sys.stderr)
     for number in (number for number in missing if not lengths[number]):
-        write(number, [])
+        work.write(number, [])
     # The longest sentences first: if memory is short, that shows at once.
     numbers = [number for number in reversed(missing) if lengths[number]]
     if numbers:
         run = _locally if options.runner == "local" else _on_ray
         with (
             stage("translating (source tokens)", sum(map(sum, lengths.values())), quiet) as advance,
-            closing(run(numbers, unknown, teacher, options, work, advance)) as finished,
+            closing(run(numbers, work, teacher, options, advance)) as finished,
         ):
             for number, translations in finished:
-                write(number, translations)
-    return gather(work, plan.shards, dtype)
-
-
-def _sentences(plan: Plan, source: Side, number: int) -> list[list[int]]:
-    """One unit of work: it depends on no other, and its translation on nothing but these."""
-    found = [source[pair].tolist() for pair in plan.sentences(number)]
-    source.release()
-    return found
+                work.write(number, translations)
 
 
 def _locally(
-    numbers: Sequence[int],
-    sentences: Callable[[int], list[list[int]]],
-    teacher: Translator,
-    options: DistillOptions,
-    work: Path,
-    advance: Advance,
+    numbers: Sequence[int], work: _Work, teacher: Translator, options: DistillOptions, advance: Advance
 ) -> Generator[Finished, None, None]:
-    with open_teacher(teacher, options.engine, options.decoding, options.batch_tokens, work) as translate:
+    decoding, tokens = options.decoding, options.batch_tokens
+    with open_teacher(teacher, options.engine, decoding, tokens, work.folder) as translate:
         for number in numbers:
-            yield number, translate(sentences(number), advance)
+            yield number, translate(work.unknown(number), advance)
 
 
 def _on_ray(
-    numbers: Sequence[int],
-    sentences: Callable[[int], list[list[int]]],
-    teacher: Translator,
-    options: DistillOptions,
-    work: Path,
-    advance: Advance,
+    numbers: Sequence[int], work: _Work, teacher: Translator, options: DistillOptions, advance: Advance
 ) -> Generator[Finished, None, None]:
     from disco_mt.distill.on_ray import Cluster, Job, translate_on_ray
 
     model = find_model(options.model)
     job = Job(model, options.engine, options.decoding, options.batch_tokens, options.device)
     cluster = Cluster(options.ray_address, options.workers)
-    with closing(translate_on_ray(numbers, sentences, job, cluster)) as finished:
+    with closing(translate_on_ray(numbers, work.unknown, job, cluster)) as finished:
         for number, translations in finished:
-            advance(sum(map(len, sentences(number))))
+            advance(sum(map(len, work.unknown(number))))
             yield number, translations
 
 
-def _announcement(plan: Plan, missing: int, known: int) -> str:
-    """known: sentences of the missing shards that have a translation."""
+def _announcement(plan: Plan, missing: int, reused: int) -> str:
+    """reused: sentences of the missing shards that have a translation."""
     done = len(plan.shards) - missing
     before = f"; {done} were finished before" if done else ""
     return (
         f"{len(plan.first):,} different sentences of {len(plan.place):,} to translate, "
-        f"in {len(plan.shards)} shards{before}" + (f"; {known:,} are known" if known else "")
+        f"in {len(plan.shards)} shards{before}" + (f"; {reused:,} are reused" if reused else "")
     )
 
 

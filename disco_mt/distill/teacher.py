@@ -47,10 +47,7 @@ def open_teacher(
         return
     with TemporaryDirectory(prefix=".engine.", dir=scratch) as directory:
         exported = Path(directory) / "model"
-        source, target = (
-            side.tokens(range(side.vocabulary_size)) for side in (teacher.text.source, teacher.text.target)
-        )
-        export_ctranslate2(teacher.model, source, target, exported)
+        export_ctranslate2(teacher.model, *teacher.text.vocabularies(), exported)
         by_batches = CTranslate2Engine(exported, workers=torch.get_num_threads())
         yield partial(_by_ctranslate2, by_batches, options)
 

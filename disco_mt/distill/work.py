@@ -9,7 +9,6 @@ When dataset.json is there, the shards go and the directory gets its name, OUT.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -25,7 +24,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from disco_mt.core.errors import UserError
-from disco_mt.core.files import atomic_file, write_text
+from disco_mt.core.files import atomic_file, try_lock, write_text
 from disco_mt.data.dataset import Lengths, Side, map_file, read_description
 
 PROVENANCE, SHARDS, FINISHED = "provenance.json", "shards", "dataset.json"
@@ -140,10 +139,8 @@ def _locked(work: Path) -> Iterator[None]:
     """Two processes must not write the same dataset; the lock of a killed one is gone with it."""
     handle = os.open(work, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"another process is at work in {work}; wait for it or stop it first") from None
+        if not try_lock(handle):
+            raise UserError(f"another process is at work in {work}; wait for it or stop it first")
         yield
     finally:
         os.close(handle)

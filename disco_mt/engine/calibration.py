@@ -48,18 +48,19 @@ def _size(config: ModelConfig) -> ModelConfig:
 def _fastest(model: DisCo, precision: str, make_runtime: MakeRuntime, most: int) -> int:
     choices: list[int] = [2**power for power in range(most.bit_length()) if 2**power < most] + [most]
     before = torch.get_num_threads()
-    times = {threads: _seconds(make_runtime(model, precision, threads)) for threads in choices}
+    longest = model.config.longest_source
+    times = {threads: _seconds(make_runtime(model, precision, threads), longest) for threads in choices}
     torch.set_num_threads(before)
     return min(choices, key=lambda threads: times[threads])
 
 
-def _seconds(runtime: Runtime) -> float:
+def _seconds(runtime: Runtime, longest_source: int) -> float:
     """The best of a few runs on one sentence, after a warm-up."""
     words = min(_WORDS, runtime.longest_target)
     engine = IncrementalEngine(runtime, skipping=Driven(Structure.fixed((words,) * 5, (1.0, 0.95, 0.5))))
     times = []
     for _ in range(1 + _REPEATS):
         start = time.perf_counter()
-        list(engine.finished([[NUM_SPECIAL] * words], _OPTIONS))
+        list(engine.finished([[NUM_SPECIAL] * min(words, longest_source)], _OPTIONS))
         times.append(time.perf_counter() - start)
     return min(times[1:])

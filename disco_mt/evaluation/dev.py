@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
@@ -12,8 +14,19 @@ from disco_mt.decoding.options import DecodingOptions
 from disco_mt.engine.select import EngineOptions, make_engine
 from disco_mt.evaluation.quality import measure
 from disco_mt.nn.base import TranslationModel
-from disco_mt.training.dev import DevScore, Scorer
 from disco_mt.translator import Translator
+
+
+@dataclass(frozen=True)
+class DevScore:
+    """What the scorer found out about a model."""
+
+    bleu: float
+    steps: float  # mean decoder passes per sentence
+    seconds: float
+
+
+Scorer = Callable[[TranslationModel], DevScore]
 
 
 def dev_scorer(dataset: Dataset, options: DecodingOptions, device: str = "cpu") -> Scorer:

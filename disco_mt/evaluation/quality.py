@@ -45,7 +45,7 @@ class Quality:
 def measure(
     hypotheses: Sequence[str], references: References, target_language: str, paper_bleu: bool = False
 ) -> Quality:
-    """Score detokenised hypotheses against any number of references a line.
+    """Score detokenised hypotheses against any number of references per line.
 
     `paper_bleu` adds the paper's tokenised BLEU; not for Chinese, where the paper itself uses sacreBLEU.
     """
@@ -92,7 +92,7 @@ def bleu_tokenizer(target_language: str) -> str:
 
 
 def reference_streams(references: References) -> list[list[str]]:
-    """One list a reference number, as sacreBLEU wants them; None where a line has fewer references.
+    """One list per reference number, as sacreBLEU wants them; None where a line has fewer references.
 
     (sacreBLEU's documentation allows None, its type hints do not; hence the return type.)
     """
@@ -242,7 +242,7 @@ def _resampled_differences(
 
 
 def read_references(files: Sequence[Path], tsv: Path | None, count: int) -> list[list[str]]:
-    """All references of `count` lines: one stream a file, and a file with tab-separated references.
+    """All references of `count` lines: one stream per file, and a file with tab-separated references.
 
     In the tab-separated file lines may have different numbers of references; empty fields are no references,
     but an empty line is one empty reference.

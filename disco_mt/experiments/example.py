@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from disco_mt.core.errors import UserError
 from disco_mt.decoding.options import DecodeRequest
-from disco_mt.decoding.results import Trace
 from disco_mt.evaluation.quality import repetition_rate
 from disco_mt.experiments import paper, systems
 from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
@@ -17,9 +16,8 @@ from disco_mt.reporting.intervals import mean_difference
 from disco_mt.reporting.reports import Picture, Report
 from disco_mt.reporting.tables import Table, number
 from disco_mt.reporting.verdicts import Verdict
-from disco_mt.text.tokenizer import Tokenizer
 from disco_mt.views import TraceView, render_svg
-from disco_mt.views.view import candidate_passes, piece
+from disco_mt.views.view import candidate_passes, piece, readable_pieces
 
 T = 5
 DECODERS = {"mask-predict": mask_predict(T), "easy-first": replace(systems.EASY_FIRST, iterations=T)}
@@ -71,14 +69,8 @@ def _view(lab: Lab, decoding: Decoding, source: str) -> TraceView:
         raise UserError(
             f"this sentence cannot be traced: {found.refused or 'it is empty'}; choose another one"
         )
-    pieces = _pieces(found.trace, translator.text.target)
+    pieces = readable_pieces(found.trace, translator.text.target)
     return TraceView(decoding.options.strategy, found.trace, found.text, found.steps, pieces)
-
-
-def _pieces(found: Trace[str], target: Tokenizer) -> dict[str, str]:
-    """Every token of a trace -> how it reads."""
-    tokens = {token: None for now in found.passes for candidate in now for token in candidate.tokens}
-    return dict(zip(tokens, target.pieces(target.ids(tokens)), strict=True))
 
 
 def _passes(view: TraceView) -> Table:

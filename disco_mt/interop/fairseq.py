@@ -94,7 +94,7 @@ def _is_state(value: object) -> TypeGuard[dict[str, Tensor]]:
 
 
 def _vocabulary(path: Path) -> list[str]:
-    """A dictionary file: symbol and count, one a line; the five special symbols are not in it."""
+    """A dictionary file: one symbol and its count per line; the five special symbols are not in it."""
     symbols = []
     for number, line in enumerate(read_lines(path), start=1):
         symbol, _, count = line.rpartition(" ")

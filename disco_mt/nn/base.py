@@ -36,6 +36,8 @@ def join_best_words(chunks: Sequence[BestWords]) -> BestWords:
 class TranslationModel(nn.Module):
     """The frame; a system adds its own `decode` (systems/*/model.py)."""
 
+    loss_by_mkl = False  # set by training: does the loss multiply in bfloat16 with MKL (core/mkl.py)?
+
     def __init__(self, config: ModelConfig, with_length: bool) -> None:
         super().__init__()
         if config.length.prior and not with_length:

@@ -42,18 +42,30 @@ class SoftTargets(NamedTuple):
         return logits.softmax(dim=1)
 
 
+class OutputLayer(NamedTuple):
+    """What turns hidden states into logits."""
+
+    weight: Tensor  # (vocabulary, width)
+    bias: Tensor | None = None  # (vocabulary,)
+    mkl: bool = False
+    """Multiply in bfloat16 and add up in float32, by MKL (core/mkl.py)?"""
+
+
+class _How(NamedTuple):
+    """How the loss is computed."""
+
+    smoothing: float
+    products: torch.dtype  # of the factors
+    mkl: bool
+    soft: SoftTargets | None
+
+
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        wanted: Tensor,
-        smoothing: float,
-        products: torch.dtype,
-        soft: SoftTargets | None,
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, wanted: Tensor, how: _How
     ) -> tuple[Tensor, Tensor]:
+        smoothing, products, soft = how.smoothing, how.products, how.soft
         hard = 1.0 if soft is None else 1 - soft.share
         rows_low, weight_low = hidden.to(products), weight.to(products)
         hidden, weight = _at_least_float32(hidden), _at_least_float32(weight)
@@ -67,7 +79,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         buffer = hidden.new_empty(min(size, len(hidden)), len(weight))
         for start in range(0, len(hidden), size):
             rows, ids = rows_low[start : start + size], wanted[start : start + size, None]
-            logits = _product(rows, weight_low.T, buffer[: len(rows)])
+            logits = _product(rows, weight_low.T, buffer[: len(rows)], how.mkl)
             if bias is not None:
                 logits += bias
             gold, highest = logits.gather(1, ids), logits.amax(dim=1, keepdim=True)
@@ -85,8 +97,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 if soft is not None and likely is not None:
                     logits.addcmul_(likely, total, value=-soft.share)
                 grad, share = logits.to(rows.dtype), 1 / total
-                _product(grad, weight_low, hidden_grad[start : start + size]).mul_(share)
-                _add_product(grad.T, (rows * share).to(rows.dtype), weight_grad)
+                _product(grad, weight_low, hidden_grad[start : start + size], how.mkl).mul_(share)
+                _add_product(grad.T, (rows * share).to(rows.dtype), weight_grad, how.mkl)
                 if bias_grad is not None:
                     bias_grad.addmv_(logits.T, share[:, 0])
         if hidden_grad is not None and weight_grad is not None:
@@ -109,34 +121,30 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         gradients, ctx.gradients = ctx.gradients, None  # scaled in place, so only once
         scaled = (None if each is None else each.mul_(scale) for each in gradients)
-        return *scaled, None, None, None, None
+        return *scaled, None, None
 
 
 def linear_cross_entropy(
-    hidden: Tensor,
-    weight: Tensor,
-    wanted: Tensor,
-    smoothing: float,
-    bias: Tensor | None = None,
-    soft: SoftTargets | None = None,
+    hidden: Tensor, output: OutputLayer, wanted: Tensor, smoothing: float, soft: SoftTargets | None = None
 ) -> tuple[Tensor, Tensor]:
     """Sums over rows of (1 - eps) * NLL + eps / V * (NLL of every entry), and of the NLL alone (no gradient).
 
-    hidden: (rows, width); weight: (vocabulary, width); bias: (vocabulary,) of the logits; wanted: (rows,)
-    ids; soft: a share of the target that is a teacher's distribution, not the wanted word. Under autocast the
-    products are in half precision, and all else in float32.
+    hidden: (rows, width); wanted: (rows,) ids; soft: a share of the target that is a teacher's distribution,
+    not the wanted word. Under autocast the products are in half precision, and all else in float32.
     """
-    arguments = hidden, weight, bias, wanted, smoothing, _product_type(hidden), soft
+    how = _How(smoothing, _product_type(hidden, output.mkl), output.mkl, soft)
     with torch.autocast(hidden.device.type, enabled=False):
-        loss, nll = _LinearCrossEntropy.apply(*arguments)  # type: ignore[no-untyped-call]
+        loss, nll = _LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
+            hidden, output.weight, output.bias, wanted, how
+        )
     return loss, nll
 
 
-def _product_type(hidden: Tensor) -> torch.dtype:
+def _product_type(hidden: Tensor, by_mkl: bool) -> torch.dtype:
     """What autocast would use, if it is bfloat16. float16 has no room for gradients that are made before
     the loss is scaled: there the products are in float32."""
     kind = hidden.device.type
-    if mkl.Products.active and hidden.dtype == torch.float32:
+    if by_mkl and hidden.dtype == torch.float32:
         return torch.bfloat16
     if torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) == torch.bfloat16:
         return torch.bfloat16
@@ -151,17 +159,17 @@ def _at_once(hidden: Tensor) -> int:
     return _LOGITS_AT_ONCE_GPU if hidden.device.type == "cuda" else _LOGITS_AT_ONCE
 
 
-def _product(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
+def _product(left: Tensor, right: Tensor, out: Tensor, by_mkl: bool) -> Tensor:
     """left @ right into `out`, whose type may be a wider one."""
     if left.dtype == out.dtype:
         return torch.mm(left, right, out=out)
-    return mkl.product(left, right, out) if mkl.Products.active else out.copy_(torch.mm(left, right))
+    return mkl.product(left, right, out) if by_mkl else out.copy_(torch.mm(left, right))
 
 
-def _add_product(left: Tensor, right: Tensor, total: Tensor) -> Tensor:
+def _add_product(left: Tensor, right: Tensor, total: Tensor, by_mkl: bool) -> Tensor:
     """total += left @ right."""
     if left.dtype == total.dtype:
         return total.addmm_(left, right)
-    if mkl.Products.active:
+    if by_mkl:
         return mkl.product(left, right, total, add=True)
     return total.add_(torch.mm(left, right))

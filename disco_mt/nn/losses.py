@@ -10,7 +10,7 @@ from torch import Tensor
 from disco_mt.core.batch import Batch
 from disco_mt.core.special_tokens import PAD
 from disco_mt.nn.base import TranslationModel
-from disco_mt.nn.cross_entropy import SoftTargets, linear_cross_entropy
+from disco_mt.nn.cross_entropy import OutputLayer, SoftTargets, linear_cross_entropy
 from disco_mt.nn.encoder import Encoded
 
 
@@ -53,9 +53,8 @@ def word_loss(
 
     soft: what a teacher says of the same words, in the same order.
     """
-    loss, nll = linear_cross_entropy(
-        hidden[predicted], model.output.weight, target[predicted], smoothing, model.output_bias, soft
-    )
+    output = OutputLayer(model.output.weight, model.output_bias, model.loss_by_mkl)
+    loss, nll = linear_cross_entropy(hidden[predicted], output, target[predicted], smoothing, soft)
     return Losses(loss, {"nll": nll.detach()}, int(predicted.sum()))
 
 

@@ -44,12 +44,12 @@ NAMES = {
     "uk": "Ukrainian",
     "zh": "Chinese",
 }
-_MOST_FIELDS = 20  # of a form
+_MOST_FIELDS = 20  # in a form
 _LONGEST_FIELD = 262_144
 
 
 class _Lenient(BaseModel):
-    """Unknown fields are left alone: clients send more than we know (`alternatives`, `suggestions`)."""
+    """Unknown fields are ignored: clients send more than we know (`alternatives`, `suggestions`)."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
     api_key: Name | None = None
@@ -71,7 +71,7 @@ class DetectRequest(_Lenient):
 
 
 class Detected(BaseModel):
-    """A language, and how sure that is: 0 to 100."""
+    """A language, and the confidence in it, from 0 to 100."""
 
     confidence: float
     language: str

@@ -1,4 +1,4 @@
-"""What a server accepts, and for how long it waits. All is bounded, so that load cannot become memory."""
+"""How much a server accepts, and how long it waits. Everything is bounded, so load cannot use up memory."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from disco_mt.core.settings import at_least
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one request, of all that wait, and of the time given to clients."""
+    """Limits of one request, of the queue, and of the time that clients get."""
 
     characters: int = 20_000
-    """Most characters of all texts of a request together."""
+    """Maximum characters of all texts of a request together."""
     trace_characters: int = 2_000
-    """Most characters where every pass is wanted: an answer grows with the square of a sentence's length."""
+    """The same with trace or stream: a response then grows with the square of a sentence's length."""
     body_bytes: int = 262_144
-    """Largest request body."""
+    """Maximum size of a request body."""
     queue: int = 256
-    """Most requests that wait; more are answered 429 at once."""
+    """Maximum number of waiting requests; more are answered 429 at once."""
     queue_characters: int = 200_000
-    """Most characters that wait."""
+    """Maximum characters of all waiting requests."""
     batch_characters: int = 4_096
-    """Most characters, padded to the longest sentence, that are decoded together."""
+    """Maximum characters that are decoded together, padded to the longest sentence."""
     batch_wait: float = 0.002
-    """Seconds that an idle worker waits for company before it starts."""
+    """Seconds that an idle worker waits for more requests before it starts."""
     deadline: float = 30.0
-    """Seconds until a request that has no answer yet is given up (504)."""
+    """Seconds after which an unanswered request is given up (504)."""
     connections: int = 1024
-    """Most open connections; more are answered 503."""
+    """Maximum number of open connections; more are answered 503."""
     receive_seconds: float = 10.0
-    """Seconds in which a client must have sent its header, and again its body."""
+    """Seconds that a client has to send its header, and again to send its body."""
     send_seconds: float = 30.0
-    """Seconds in which a client must take what is sent to it."""
+    """Seconds that a client has to read what is sent to it."""
     drain_seconds: float = 30.0
-    """Seconds after SIGTERM until what is still unfinished is given up."""
+    """Seconds after SIGTERM until unfinished requests are given up."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

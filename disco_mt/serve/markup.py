@@ -1,4 +1,4 @@
-"""Text between tags: what a translator may change in HTML, and what it must leave alone."""
+"""HTML: what a translator may change, and what it must leave alone."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from dataclasses import dataclass, field
 from html import escape, unescape
 from html.parser import HTMLParser
 
-_KEPT = ("script", "style", "code", "pre", "textarea")  # whose content is not for people to read
+_KEPT = ("script", "style", "code", "pre", "textarea")  # their content is not translated
 
 
 @dataclass
 class Markup:
-    """HTML as pieces: `texts` are translated one by one, the rest stays as it is."""
+    """HTML in pieces: `texts` are translated one by one, the rest stays as it is."""
 
     pieces: list[str] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)  # of the texts among the pieces
+    places: list[int] = field(default_factory=list)  # indices of the texts among the pieces
 
     @staticmethod
     def of(html: str) -> Markup:
-        """Cut up HTML; whatever it is, putting it together unchanged gives the same page."""
-        reader = _Reader(html)
-        reader.feed(html)
-        reader.close()
-        reader.copy_rest()
-        return reader.found
+        """Split HTML, well-formed or not; joined unchanged, the pieces are the same page."""
+        splitter = _Splitter(html)
+        splitter.feed(html)
+        splitter.close()
+        splitter.copy_rest()
+        return splitter.markup
 
     @property
     def texts(self) -> list[str]:
-        """What is to be translated, entities read."""
+        """What is to be translated, with entities resolved."""
         return [unescape(self.pieces[place]).strip() for place in self.places]
 
     def filled(self, texts: list[str]) -> str:
-        """The HTML with these texts instead; white space round them stays."""
+        """The HTML with these texts instead; white space around them stays."""
         pieces = list(self.pieces)
         for place, text in zip(self.places, texts, strict=True):
             old = pieces[place]
@@ -41,13 +41,16 @@ class Markup:
         return "".join(pieces)
 
 
-class _Reader(HTMLParser):
-    """Notes where each thing begins, and copies from the original, so that nothing is written anew."""
+class _Splitter(HTMLParser):
+    """Finds where text begins and ends; pieces are copied from the original, not written again."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=False)
-        self.html, self.found, self.kept = html, Markup(), 0
-        self.done, self.in_text = 0, False
+        self.html = html
+        self.markup = Markup()
+        self.kept = 0  # open elements of _KEPT
+        self.done = 0  # characters copied
+        self.in_text = False
         self.starts = [0]  # of each line
         for place, character in enumerate(html):
             if character == "\n":
@@ -68,8 +71,8 @@ class _Reader(HTMLParser):
         piece = self.html[self.done : end]
         if piece:
             if self.in_text and piece.strip():
-                self.found.places.append(len(self.found.pieces))
-            self.found.pieces.append(piece)
+                self.markup.places.append(len(self.markup.pieces))
+            self.markup.pieces.append(piece)
         self.done = end
 
     def copy_rest(self) -> None:

@@ -22,7 +22,7 @@ from disco_mt.serve.models import ServedModel
 from disco_mt.serve.service import Service
 from disco_mt.serve.worker import Job, Lines
 from disco_mt.views import TraceView
-from disco_mt.views.view import to_data
+from disco_mt.views.view import readable_pieces, to_data
 
 
 def translated_texts(job: Job, translations: Sequence[Translation]) -> list[str]:
@@ -73,31 +73,26 @@ def _sentence_answer(
         "steps": translation.steps,
     }
     if (trace := translation.trace) is not None:
-        pieces = _pieces(model, trace)
+        pieces = readable_pieces(trace, model.text.target)
         view = TraceView(trace.strategy, trace, translation.text, translation.steps, pieces, milliseconds)
         answer["trace"] = to_data(source, [view])["traces"][0]
     return answer
 
 
-def pass_answer(model: ServedModel, now: Pass[str]) -> dict[str, Any]:
-    """One pass as it is streamed: like one of the passes of a trace."""
-    trace = Trace(now.strategy, now.lengths, now.length_log_probabilities, (now.candidates,), (now.winner,))
-    view = TraceView(now.strategy, trace, "", now.step, _pieces(model, trace))
+def pass_answer(model: ServedModel, now: Pass[str], before: Pass[str] | None) -> dict[str, Any]:
+    """One pass as it is streamed: like one of the passes of a trace. before: the pass before it."""
+    passes = (now.candidates,) if before is None else (before.candidates, now.candidates)
+    winners = (now.winner,) * len(passes)
+    trace = Trace(now.strategy, now.lengths, now.length_log_probabilities, passes, winners)
+    view = TraceView(now.strategy, trace, "", now.step, readable_pieces(trace, model.text.target))
     data = to_data("", [view])["traces"][0]
     return {
         "step": now.step,
         "lengths": data["lengths"],
         "lengthLogProbabilities": data["lengthLogProbabilities"],
         "winner": now.winner,
-        "candidates": data["passes"][0],
+        "candidates": data["passes"][-1],
     }
-
-
-def _pieces(model: ServedModel, trace: Trace[str]) -> dict[str, str]:
-    """Every token of a trace -> how it reads."""
-    target = model.text.target
-    tokens = {token: None for candidates in trace.passes for now in candidates for token in now.tokens}
-    return dict(zip(tokens, target.pieces(target.ids(tokens)), strict=True))
 
 
 def stream(service: Service, job: Job) -> StreamingResponse:
@@ -107,12 +102,14 @@ def stream(service: Service, job: Job) -> StreamingResponse:
     """
     events: asyncio.Queue[tuple[str, dict[str, Any]] | None] = asyncio.Queue()
     loop, started = asyncio.get_running_loop(), time.perf_counter()
+    latest: dict[int, Pass[str]] = {}  # of each sentence
 
     def report(index: int, now: Pass[str]) -> None:
         if job.done.done():
             raise HttpError(499, "the client has gone")  # ends the decoding: nobody waits for it
         text, sentence = job.places[index]
-        data = {"text": text, "sentence": sentence, **pass_answer(job.model, now)}
+        data = {"text": text, "sentence": sentence, **pass_answer(job.model, now, latest.get(index))}
+        latest[index] = now
         loop.call_soon_threadsafe(events.put_nowait, ("pass", data))
 
     job.on_pass = report

@@ -1,4 +1,4 @@
-"""uvicorn with patience that ends: half requests, clients that do not read, and a last signal."""
+"""uvicorn with time limits for slow clients, and a shutdown that finishes what was accepted."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ HEADER_BYTES = 16_384
 
 
 class Connection(H11Protocol):
-    """A connection that knows whether its client keeps us waiting."""
+    """A connection that knows how long its client has kept the server waiting."""
 
     waiting_since: float | None = None
 
     def expired(self, now: float, limits: Limits) -> bool:
-        """Has the client left a request half sent, or an answer unread, for too long?"""
+        """Has the client left a request half sent, or a response unread, for too long?"""
         transport: asyncio.Transport | None = self.transport
         if transport is None:
             return False
@@ -44,7 +44,7 @@ class Connection(H11Protocol):
         return now - self.waiting_since > (limits.send_seconds if unread else limits.receive_seconds)
 
     def _half(self) -> bool:
-        """Is a request's header begun, or a first one not even that?"""
+        """Is a header incomplete, or the first one not begun?"""
         return self.conn.their_state is h11.IDLE and (self.cycle is None or bool(self.conn.trailing_data[0]))
 
 
@@ -57,7 +57,7 @@ class Server(uvicorn.Server):
         self.drain_until: float | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's, and tell where."""
+        """As uvicorn's, and log the address."""
         await super().startup(sockets)
         if self.started:
             at = self.servers[0].sockets[0].getsockname()
@@ -91,7 +91,7 @@ def make_server(app: Any, limits: Limits, worker: Worker) -> Server:
         ws="none",
         lifespan="on",
         log_config=None,
-        log_level="error",  # its warnings are about clients, one line each: a flood is theirs to make
+        log_level="error",  # its warnings are one line per bad client: they could flood the log
         access_log=False,
         server_header=False,
         proxy_headers=False,
@@ -103,7 +103,7 @@ def make_server(app: Any, limits: Limits, worker: Worker) -> Server:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Take the port, before anything slow is done; nobody can connect yet."""
+    """Take the port before anything slow is done; nobody can connect yet."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         taken = socket.socket(family)
@@ -116,7 +116,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def allow_files(number: int) -> None:
-    """Every connection is an open file; ask the system for so many, as far as it lets us."""
+    """Every connection is an open file: raise the limit of open files, as far as the system allows."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

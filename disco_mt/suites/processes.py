@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from disco_mt.core.errors import UserError
+from disco_mt.core.files import try_lock
 
 _LOOK_AGAIN = 0.5  # seconds between two looks at a lock that another process has
 
@@ -92,17 +92,9 @@ def locked(directory: Path, wait: Callable[[], None]) -> Iterator[int]:
     directory.mkdir(parents=True, exist_ok=True)
     handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        while not _lock(handle):
+        while not try_lock(handle):
             wait()
             time.sleep(_LOOK_AGAIN)
         yield handle
     finally:
         os.close(handle)
-
-
-def _lock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -152,7 +152,7 @@ class Runner:
             return []
         others = [each for each in self.stages.values() if each.verb == "distill" and each != stage]
         found = [str(each.output) for each in others if each.done and each.output.is_dir()]
-        return ["--known", *found] if found else []
+        return ["--reuse", *found] if found else []
 
     def _choose(self, stage: Stage) -> None:
         scores = choose({name: self.stages[name].output for name in stage.needs}, stage.output)

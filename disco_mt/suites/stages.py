@@ -15,7 +15,7 @@ from typing import Any
 
 from disco_mt.data.sources import SplitFiles
 from disco_mt.suites.choose import chosen_training
-from disco_mt.suites.suite import Suite, System
+from disco_mt.suites.suite import Distillation, Suite, System
 from disco_mt.training.recipe import Recipe
 from disco_mt.training.rundir import is_run
 
@@ -98,7 +98,7 @@ def plan(suite: Suite, folder: Path, corpus: dict[str, str], other_pairs: dict[s
         if system.data == "raw":
             add_system(name, system)
     if suite.distill is not None:
-        needs, inputs = ("prepare", f"average:{suite.distill.teacher}"), _inputs(suite.distill.plain)
+        needs, inputs = ("prepare", f"average:{suite.distill.teacher}"), _distillation(suite, suite.distill)
         add(data_stage("distilled"), {"distill": inputs}, *needs)
         for name, more in suite.distill.more.items():
             files = {
@@ -131,9 +131,9 @@ def command(
         case "distill":
             data, model = (stages[need].output for need in stage.needs)
             assert suite.distill is not None
-            options = {
-                key: value for key, value in non_defaults(suite.distill.plain).items() if key != "teacher"
-            }
+            options = _distillation(suite, suite.distill)
+            options |= {"runner": suite.distill.runner} if suite.distill.runner != "local" else {}
+            del options["teacher"]
             if stage.system and (splice := suite.distill.more[stage.system].splice):
                 options["splice"] = splice
             return ["distill", "--model", str(model), "--data", str(data), *output, *limit, *flags(options)]
@@ -184,6 +184,13 @@ def digest(inputs: dict[str, Any]) -> str:
 
 def _inputs(options: Any) -> dict[str, Any]:
     return {key: value for key, value in non_defaults(options).items() if key not in _NO_INPUT}
+
+
+def _distillation(suite: Suite, distill: Distillation) -> dict[str, Any]:
+    """What the teacher's translations depend on; it distils with the length penalty of its test scores."""
+    scored_with = suite.system(distill.teacher).evaluate.length_penalty
+    own = {} if scored_with is None else {"length_penalty": scored_with}
+    return own | _inputs(distill.plain)
 
 
 def _recipe_inputs(recipe: Recipe) -> dict[str, Any]:

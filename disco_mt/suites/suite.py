@@ -101,7 +101,8 @@ class Distillation:
 
     teacher: str
     beam: int = 5
-    length_penalty: float = 1.0
+    length_penalty: float | None = None
+    """None: that of the teacher's test scores (evaluate.length_penalty)."""
     engine: EngineName = "torch"
     shard_size: int = 2048
     batch_tokens: int = 2048
@@ -111,7 +112,7 @@ class Distillation:
     """Data with more sources, by the name that systems call them."""
 
     def __post_init__(self) -> None:
-        check_beam(self.beam, self.length_penalty)
+        check_beam(self.beam, 1.0 if self.length_penalty is None else self.length_penalty)
         at_least("distill.shard_size", self.shard_size, 1)
         at_least("distill.batch_tokens", self.batch_tokens, 1)
         for name, more in self.more.items():

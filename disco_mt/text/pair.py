@@ -18,6 +18,16 @@ Vocabulary = Literal["joint", "separate"]
 
 
 @dataclass(frozen=True)
+class VocabularyOptions:
+    """What vocabularies are learnt."""
+
+    languages: tuple[str, str]  # source and target
+    size: int  # of each vocabulary, special tokens included
+    joint: bool = True  # one of both languages together, or one of each
+    processing: Processing = "raw"
+
+
+@dataclass(frozen=True)
 class TextPair:
     """Source and target tokenizer. A joint vocabulary gives both the same ids, but not the same language."""
 
@@ -29,29 +39,25 @@ class TextPair:
     def train(
         source_lines: Iterable[str],
         target_lines: Iterable[str],
-        *,
-        source_language: str,
-        target_language: str,
-        vocabulary: Vocabulary,
-        vocabulary_size: int,
-        processing: Processing = "raw",
+        options: VocabularyOptions,
         split: Split = split_words,
     ) -> TextPair:
-        """Learn one vocabulary of both sides together, or one of each; a size is that of one vocabulary."""
-        source_processing = processing_for(source_language, processing)
-        target_processing = processing_for(target_language, processing)
+        """Learn one vocabulary of both sides together, or one of each."""
+        source_language, target_language = options.languages
+        source_processing = processing_for(source_language, options.processing)
+        target_processing = processing_for(target_language, options.processing)
         source_words = split(source_lines, source_language, source_processing)
         target_words = split(target_lines, target_language, target_processing)
-        if vocabulary == "joint":
-            source_backend = learn(chain(source_words, target_words), vocabulary_size, processing)
+        if options.joint:
+            source_backend = learn(chain(source_words, target_words), options.size, options.processing)
             target_backend = source_backend
         else:
-            source_backend = learn(source_words, vocabulary_size, processing)
-            target_backend = learn(target_words, vocabulary_size, processing)
+            source_backend = learn(source_words, options.size, options.processing)
+            target_backend = learn(target_words, options.size, options.processing)
         return TextPair(
             Tokenizer(source_backend, source_language, source_processing),
             Tokenizer(target_backend, target_language, target_processing),
-            joint=vocabulary == "joint",
+            joint=options.joint,
         )
 
     def vocabularies(self) -> tuple[list[str], list[str]]:

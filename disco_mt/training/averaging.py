@@ -19,13 +19,12 @@ from disco_mt.core.files import atomic_directory, refuse_existing
 from disco_mt.core.settings import at_least, from_dict
 from disco_mt.data.dataset import Dataset
 from disco_mt.decoding.options import DecodingOptions
-from disco_mt.evaluation.dev import dev_scorer
+from disco_mt.evaluation.dev import Scorer, dev_scorer
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.directory import Directory, load_tensors, read_config, save_model, weights
 from disco_mt.systems.build import build_model, load_weights
 from disco_mt.training.best import BEST, card
 from disco_mt.training.checkpoints import step_directories, sync, writing
-from disco_mt.training.dev import Scorer
 from disco_mt.training.rundir import RUN, is_run, read_run
 
 NUMBERS = (1, 2, 3, 5)  # of checkpoints, to choose from

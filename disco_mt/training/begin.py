@@ -17,6 +17,7 @@ from disco_mt.nn.objective import ObjectiveOptions
 from disco_mt.training import checkpoints, rundir
 from disco_mt.training.best import remove_others
 from disco_mt.training.dev import best
+from disco_mt.training.job import TrainingJob
 from disco_mt.training.options import TrainingOptions
 from disco_mt.training.processes import Processes
 from disco_mt.training.progress import Quiet
@@ -33,43 +34,29 @@ class Beginning:
 
 
 def start_run(
-    run: Path,
-    lock: Lock,
-    model: TranslationModel,
-    optimizer: torch.optim.Optimizer,
-    settings: dict[str, Any],
-    about: dict[str, Any],
-    world: int,
+    run: Path, lock: Lock, job: TrainingJob, optimizer: torch.optim.Optimizer, world: int
 ) -> Beginning:
     """A run begins with a checkpoint of step 0, so that there is no moment when it cannot be resumed."""
     rundir.check_new(run)
     state = State()
     with atomic_directory(run) as directory:
         lock.take(directory)
-        checkpoints.save(directory, model, optimizer, state, settings, world)
-        rundir.write_run(directory, about)
+        checkpoints.save(directory, job.model, optimizer, state, job.settings(), world)
+        rundir.write_run(directory, job.about())
     return Beginning(state, world)
 
 
-def resume_run(
-    run: Path,
-    lock: Lock,
-    model: TranslationModel,
-    optimizer: torch.optim.Optimizer,
-    settings: dict[str, Any],
-    about: dict[str, Any],
-    keep_best: int,
-) -> Beginning:
+def resume_run(run: Path, lock: Lock, job: TrainingJob, optimizer: torch.optim.Optimizer) -> Beginning:
     """Back to the last checkpoint: what was logged and kept after it goes, because it will come again."""
     rundir.check_existing(run)
     lock.take(run)
     checkpoint = checkpoints.load_latest(run, Quiet().warn)
-    _check_settings(run, checkpoint.settings, settings)
-    checkpoints.restore(checkpoint, model, optimizer)
+    _check_settings(run, checkpoint.settings, job.settings())
+    checkpoints.restore(checkpoint, job.model, optimizer)
     rundir.sweep(run)
     rundir.cut_log(run, checkpoint.state.step)
-    rundir.write_run(run, about)
-    remove_others(run, best(checkpoint.state.history, keep_best))
+    rundir.write_run(run, job.about())
+    remove_others(run, best(checkpoint.state.history, job.options.keep_best))
     return Beginning(checkpoint.state, checkpoint.world)
 
 

@@ -9,28 +9,27 @@ from pathlib import Path
 from typing import Any
 
 from disco_mt.core.files import atomic_directory
-from disco_mt.data.dataset import Dataset
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.directory import save_model
 from disco_mt.training.checkpoints import step_directories, step_name, sync, writing
 from disco_mt.training.dev import Scored
+from disco_mt.training.job import TrainingJob
 
 BEST = "best"
 
 
-def save_best(
-    run: Path, model: TranslationModel, dataset: Dataset, scored: Scored, recipe: dict[str, Any]
-) -> None:
+def save_best(run: Path, job: TrainingJob, scored: Scored) -> None:
     """Write a model directory with its dev score."""
     path = run / BEST / step_name(scored.step)
     with writing(path), atomic_directory(path) as directory:
-        description = dataset.text.save(directory)
-        extra = {"step": scored.step, "epoch": scored.epoch, "dev": asdict(scored.score), "recipe": recipe}
+        description = job.dataset.text.save(directory)
+        dev = {"step": scored.step, "epoch": scored.epoch, "dev": asdict(scored.score)}
         about = (
             f"After {scored.step:,} updates (epoch {scored.epoch}) it scores {scored.score.bleu:.2f} BLEU on "
-            f"the dev set, in {scored.score.steps:.2f} decoder passes a sentence on average."
+            f"the dev set, in {scored.score.steps:.2f} decoder passes per sentence on average."
         )
-        save_model(directory, model, description, card(model, description, about), extra)
+        text = card(job.model, description, about)
+        save_model(directory, job.model, description, text, {**dev, "recipe": job.recipe})
         sync(directory)
 
 

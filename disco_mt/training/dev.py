@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from disco_mt.nn.base import TranslationModel
-
-
-@dataclass(frozen=True)
-class DevScore:
-    """What the scorer found out about a model."""
-
-    bleu: float
-    steps: float  # mean decoder passes a sentence
-    seconds: float
+from disco_mt.evaluation.dev import DevScore
 
 
 @dataclass(frozen=True)
@@ -24,9 +15,6 @@ class Scored:
     step: int
     epoch: int
     score: DevScore
-
-
-Scorer = Callable[[TranslationModel], DevScore]
 
 
 def best(history: Sequence[Scored], number: int) -> list[Scored]:

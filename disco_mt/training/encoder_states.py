@@ -28,7 +28,7 @@ from disco_mt.data.batches import Indices, collate
 from disco_mt.data.dataset import Split
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.directory import weights
-from disco_mt.training.precision import reduced
+from disco_mt.training.precision import MixedPrecision
 
 _SENTENCES = 4096  # that are encoded between two notes of how many are done
 _TOKENS_AT_ONCE = 4096
@@ -134,7 +134,7 @@ def _encode(
     device = next(model.parameters()).device
     for chosen in _batches(split, indices):
         source = collate(split, chosen).source.to(device)
-        with reduced(precision, str(device)):
+        with MixedPrecision(precision, str(device)).computing():
             memory, _, _ = model.encoder(source)
         found = memory.to(torch.float16).cpu().numpy()
         for row, index in enumerate(chosen):

@@ -32,7 +32,7 @@ from disco_mt.data.dataset import Split
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.losses import Losses, Objective
 from disco_mt.training.encoder_states import EncoderStates
-from disco_mt.training.precision import reduced, scaler
+from disco_mt.training.precision import MixedPrecision
 from disco_mt.training.processes import ALONE, Processes
 from disco_mt.training.updates import Update
 
@@ -51,16 +51,14 @@ class Sums:
 class _Step(nn.Module):
     """Model and objective as one module with one forward pass: what DistributedDataParallel can wrap."""
 
-    def __init__(
-        self, model: TranslationModel, objective: Objective, precision: str, device: str, compiled: bool
-    ) -> None:
+    def __init__(self, model: TranslationModel, objective: Objective, precision: MixedPrecision) -> None:
         super().__init__()
-        self.model, self.objective, self.device = model, objective, device
-        self.precision, self.compiled = precision, compiled
+        self.model, self.objective, self.precision = model, objective, precision
+        model.loss_by_mkl = precision.by_mkl
 
     def forward(self, batch: Batch, key: int) -> Losses:
-        with reduced(self.precision, self.device, self.compiled):
-            return self.objective(self.model, batch.to(self.device), key)
+        with self.precision.computing():
+            return self.objective(self.model, batch.to(self.precision.device), key)
 
 
 class GradientAccumulator:
@@ -74,11 +72,11 @@ class GradientAccumulator:
         processes: Processes = ALONE,
         compiled: bool = False,
     ) -> None:
-        device = str(next(model.parameters()).device)
-        step = _Step(model, objective, precision, device, compiled)
+        mixed = MixedPrecision(precision, str(next(model.parameters()).device), compiled)
+        step = _Step(model, objective, mixed)
         self.processes = processes
         self.states: EncoderStates | None = None  # of the encoder, where they are kept
-        self.scaler = scaler(precision, device)
+        self.scaler = mixed.scaler()
         self.step: nn.Module = step if processes.world == 1 else _distributed(step)
 
     def accumulate(self, split: Split, update: Update, seed: int, step: int) -> Sums:

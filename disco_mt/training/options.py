@@ -29,12 +29,12 @@ OptimizerName = Literal["adamw", "muon"]
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """The paper trained with 128K tokens an update for 300K updates; these are its settings."""
+    """The paper trained with 128K tokens per update for 300K updates; these are its settings."""
 
     seed: int = 1
     """Everything random follows from it: first weights, order of the data, contexts, dropout."""
     batch_tokens: int = 128_000
-    """Tokens an update (the longer side of each batch, padding included), over all processes together,
+    """Tokens per update (the longer side of each batch, padding included), over all processes together,
     reached by accumulation."""
     max_tokens: int = 8_192
     """Tokens of one batch that goes through a model at once: as many as fit in memory."""
@@ -94,7 +94,7 @@ class TrainingOptions:
                 raise UserError(f"training.{name} must be at least 0 and below 1, got {getattr(self, name)}")
         if self.batch_tokens < self.max_tokens:
             raise UserError(
-                f"training.batch_tokens must be at least max_tokens, got {self.batch_tokens} tokens an "
+                f"training.batch_tokens must be at least max_tokens, got {self.batch_tokens} tokens per "
                 f"update but {self.max_tokens} at once; lower max_tokens too"
             )
 

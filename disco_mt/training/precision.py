@@ -1,15 +1,15 @@
 """Mixed precision: matrix products in bfloat16 or float16, the weights themselves in float32.
 
-On CPUs bfloat16 products are MKL's (mkl.py); everywhere else
-autocast casts at each product and leaves sums, LayerNorm (nn/layers.py), softmax (inside attention, whose
-kernels accumulate in float32) and the loss (nn/cross_entropy.py) in float32. float16 has a narrow
-range: its losses are scaled up before the backward pass and the gradients down after it, by a factor that
-follows what overflows.
+On CPUs bfloat16 products are MKL's (core/mkl.py). Everywhere else autocast casts at each product and leaves
+sums, LayerNorm (nn/layers.py), softmax (inside attention, whose kernels accumulate in float32) and the loss
+(nn/cross_entropy.py) in float32. float16 has a narrow range: its losses are scaled up before the backward
+pass and the gradients down after it, by a factor that follows what overflows.
 """
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 import torch
 
@@ -23,21 +23,31 @@ HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 _FIRST_SCALE = 2.0**7
 
 
-def reduced(precision: str, device: str, compiled: bool = False) -> AbstractContextManager[object]:
-    """The context in which losses are computed; with "fp32" it changes nothing.
+@dataclass(frozen=True)
+class MixedPrecision:
+    """How the products of a training are computed."""
 
-    compiled: layers that torch.compile made, which cannot contain products that torch does not know.
-    """
-    kind = torch.device(device).type
-    if kind == "cpu" and precision == "bf16" and not compiled and mkl.available():
-        return mkl.Products()
-    return torch.autocast(kind, HALF.get(precision, torch.bfloat16), enabled=precision in HALF)
+    name: str = "fp32"  # or bf16, fp16
+    device: str = "cpu"
+    compiled: bool = False  # layers that torch.compile made cannot contain products that torch does not know
 
+    @property
+    def by_mkl(self) -> bool:
+        """Are products MKL's?"""
+        on_cpu = torch.device(self.device).type == "cpu"
+        return on_cpu and self.name == "bf16" and not self.compiled and mkl.available()
 
-def scaler(precision: str, device: str) -> torch.amp.GradScaler:
-    """What scales losses and gradients; it does nothing unless the precision is "fp16"."""
-    kind = torch.device(device).type
-    return torch.amp.GradScaler(kind, init_scale=_FIRST_SCALE, enabled=precision == "fp16")
+    def computing(self) -> AbstractContextManager[object]:
+        """The context in which losses are computed; with fp32 it changes nothing."""
+        if self.by_mkl:
+            return mkl.Products()
+        kind, half = torch.device(self.device).type, HALF.get(self.name, torch.bfloat16)
+        return torch.autocast(kind, half, enabled=self.name in HALF)
+
+    def scaler(self) -> torch.amp.GradScaler:
+        """What scales losses and gradients; it does nothing unless the precision is fp16."""
+        kind = torch.device(self.device).type
+        return torch.amp.GradScaler(kind, init_scale=_FIRST_SCALE, enabled=self.name == "fp16")
 
 
 def check_precision(precision: str, device: str) -> None:

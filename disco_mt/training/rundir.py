@@ -1,12 +1,10 @@
-"""The run directory: run.json says what is run and with what, log.jsonl what happened, a JSON object a line.
+"""The run directory. run.json: what is run, and with what. log.jsonl: what happened, one JSON object per line.
 
 RUN/run.json  RUN/log.jsonl  RUN/checkpoints/  RUN/best/  RUN/lock
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import os
 import platform
@@ -18,14 +16,13 @@ import numpy as np
 import torch
 
 from disco_mt.core.errors import UserError
-from disco_mt.core.files import write_text
+from disco_mt.core.files import try_lock, write_text
 from disco_mt.training.best import BEST
 from disco_mt.training.checkpoints import CHECKPOINTS, remove_unfinished, writing
 from disco_mt.version import __version__
 
 FORMAT_VERSION = 1
 RUN, LOG, LOCK = "run.json", "log.jsonl", "lock"
-_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}  # some network file systems
 
 
 class Lock:
@@ -37,15 +34,10 @@ class Lock:
     def take(self, run: Path) -> None:
         """Take the lock of a run, or refuse."""
         self.handle = os.open(run / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(self.handle):
             raise UserError(
                 f"another process is training in {run}; wait for it or stop it, or choose another directory"
-            ) from None
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
+            )
 
     def __enter__(self) -> Lock:
         return self

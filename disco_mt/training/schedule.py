@@ -6,14 +6,12 @@ the paper's has hundreds of thousands of updates at ever smaller rates.
 
 from __future__ import annotations
 
+from disco_mt.training.options import TrainingOptions
 
-def learning_rate(
-    step: int, peak: float, warmup_steps: int, max_steps: int = 0, cooldown_steps: int = 0
-) -> float:
-    """The rate of update `step` (the first is 1); `peak` is reached at step `warmup_steps`.
 
-    cooldown_steps: of `max_steps` the last so many, over which the rate falls to (nearly) zero.
-    """
-    rate = peak * (step / warmup_steps if step <= warmup_steps else (warmup_steps / step) ** 0.5)
-    left = max_steps - step + 1
-    return rate * min(1.0, left / cooldown_steps) if cooldown_steps else rate
+def learning_rate(step: int, options: TrainingOptions) -> float:
+    """The rate of update `step` (the first is 1)."""
+    peak, warmup = options.learning_rate, options.warmup_steps
+    rate = peak * (step / warmup if step <= warmup else (warmup / step) ** 0.5)
+    left = options.max_steps - step + 1
+    return rate * min(1.0, left / options.cooldown_steps) if options.cooldown_steps else rate

@@ -16,14 +16,13 @@ from typing import Any
 import torch
 
 from disco_mt.core.errors import UserError
-from disco_mt.data.dataset import Dataset
 from disco_mt.nn.base import TranslationModel
 from disco_mt.training import checkpoints, rundir
 from disco_mt.training.best import remove_others, save_best
-from disco_mt.training.dev import Scored, Scorer, best, without_improvement
+from disco_mt.training.dev import Scored, best, without_improvement
 from disco_mt.training.gradients import GradientAccumulator, Sums, normalise
 from disco_mt.training.interrupt import Interruption
-from disco_mt.training.options import TrainingOptions
+from disco_mt.training.job import TrainingJob
 from disco_mt.training.processes import Processes
 from disco_mt.training.progress import Figures, Quiet
 from disco_mt.training.schedule import learning_rate
@@ -48,37 +47,35 @@ class Session:
     """One process at work on a run."""
 
     run: Path
-    model: TranslationModel
-    dataset: Dataset
-    learner: GradientAccumulator
-    score: Scorer
-    options: TrainingOptions
-    recipe: dict[str, Any]
-    settings: dict[str, Any]
+    job: TrainingJob
+    gradients: GradientAccumulator
     optimizer: torch.optim.Optimizer
     plan: Plan
     state: State
     shown: Quiet
-    processes: Processes = field(init=False)
     started: float = field(default_factory=time.perf_counter)
     saved: int = -1  # step of the last checkpoint
 
     def __post_init__(self) -> None:
         self.started -= self.state.seconds  # the clock goes on where the last session left it
         self.saved = self.state.step
-        self.processes = self.learner.processes
         if self.state.scaler:
-            self.learner.scaler.load_state_dict(self.state.scaler)
-        self.model.train()
+            self.gradients.scaler.load_state_dict(self.state.scaler)
+        self.job.model.train()
+
+    @property
+    def processes(self) -> Processes:
+        """Those that train together."""
+        return self.gradients.processes
 
     def announce(self, amount: Sizes, world_before: int) -> None:
         """Say and log what is about to happen, with the real size of an update."""
-        pairs, model, plan = len(self.plan.split), self.model, self.plan
+        pairs, model, plan = len(self.plan.split), self.job.model, self.plan
         times = f"{plan.world} x {plan.accumulation}" if plan.world > 1 else f"{plan.accumulation}"
         self.shown.say(
             f"{model.config.kind}, {model.count_parameters():,} parameters; {pairs:,} pairs; an update is "
             f"{times} x {plan.max_tokens:,} tokens at most, {amount.words:,.0f} target "
-            f"words on average; {amount.updates:,} updates an epoch"
+            f"words on average; {amount.updates:,} updates per epoch"
         )
         if self.state.step:
             self.shown.say(f"going on after step {self.state.step:,}")
@@ -100,7 +97,7 @@ class Session:
         self._save()
         self._log("end", {"reason": reason})
         number = interrupted.signal if reason == "interrupted" else None
-        return TrainingResult(self.state.step, reason, best(history, self.options.keep_best), number)
+        return TrainingResult(self.state.step, reason, best(history, self.job.options.keep_best), number)
 
     def _interrupted(self, interrupted: Interruption) -> str:
         """A signal may reach one process an update earlier than another: all stop as soon as one has it."""
@@ -110,7 +107,7 @@ class Session:
 
     def _finished(self) -> str:
         """Why the run is at its end; empty if it is not."""
-        state, options = self.state, self.options
+        state, options = self.state, self.job.options
         if state.step >= options.max_steps:
             return "steps"
         if options.max_epochs and state.position.epoch > options.max_epochs:
@@ -127,20 +124,24 @@ class Session:
         self.state.window.seconds += time.perf_counter() - begun
         figures = self._figures()
         self.shown.show(figures)
-        if self.state.step % self.options.log_every == 0:
+        if self.state.step % self.job.options.log_every == 0:
             self._log_window()
             self.shown.line(figures)
-        if self.state.step % self.options.dev_every == 0 if self.options.dev_every else update.ends_epoch:
+        if (
+            self.state.step % self.job.options.dev_every == 0
+            if self.job.options.dev_every
+            else update.ends_epoch
+        ):
             self._score()
-        if self.state.step % self.options.save_every == 0 and not self._finished():
+        if self.state.step % self.job.options.save_every == 0 and not self._finished():
             self._save()
 
     def _update(self, update: Update) -> None:
-        options, state = self.options, self.state
+        options, state = self.job.options, self.state
         state.step += 1
-        sums = self.learner.accumulate(self.plan.split, update, options.seed, state.step)
-        self.learner.scaler.unscale_(self.optimizer)
-        norm = normalise(self.model.parameters(), sums.words, options.clip_norm)
+        sums = self.gradients.accumulate(self.plan.split, update, options.seed, state.step)
+        self.gradients.scaler.unscale_(self.optimizer)
+        norm = normalise(self.job.model.parameters(), sums.words, options.clip_norm)
         if math.isfinite(norm):
             for group in self.optimizer.param_groups:
                 group["lr"] = self._rate()
@@ -149,7 +150,7 @@ class Session:
             state.window.add(sums.losses, sums.words, norm)
         else:
             self._skip(sums, norm)
-        self.learner.scaler.update()
+        self.gradients.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
 
     def _skip(self, sums: Sums, norm: float) -> None:
@@ -165,35 +166,36 @@ class Session:
             )
 
     def _rate(self) -> float:
-        options = self.options
-        falling = options.max_steps, options.cooldown_steps
-        return learning_rate(self.state.step, options.learning_rate, options.warmup_steps, *falling)
+        options = self.job.options
+        return learning_rate(self.state.step, options)
 
     def _score(self) -> None:
         """Dev BLEU; a model among the best is written, then the checkpoint that knows it, then others go."""
         state = self.state
-        with evaluating(self.model):
-            score = self.processes.on_rank_zero(lambda: self.score(self.model))
+        with evaluating(self.job.model):
+            score = self.processes.on_rank_zero(lambda: self.job.score(self.job.model))
         scored = Scored(state.step, state.position.epoch_of_last, score)
         state.history.append(scored)
         figures = {"bleu": score.bleu, "steps": score.steps, "score_seconds": round(score.seconds, 3)}
         self._log("dev", {"epoch": scored.epoch, **figures})
         self.shown.say(f"step {state.step:,}  epoch {scored.epoch}  dev {score.bleu:.2f} BLEU")
-        keep = best(state.history, self.options.keep_best)
+        keep = best(state.history, self.job.options.keep_best)
         if scored in keep:
-            best_model = self.model, self.dataset, scored, self.recipe
-            self.processes.on_rank_zero(lambda: save_best(self.run, *best_model))
+            self.processes.on_rank_zero(lambda: save_best(self.run, self.job, scored))
         self._save(again=True)
         self.processes.on_rank_zero(lambda: remove_others(self.run, keep))
 
     def _save(self, again: bool = False) -> None:
         state = self.state
         state.seconds = time.perf_counter() - self.started
-        state.scaler = self.learner.scaler.state_dict()
+        state.scaler = self.gradients.scaler.state_dict()
         if again or self.saved != state.step:
-            checkpoint = self.model, self.optimizer, state, self.settings, self.plan.world
-            self.processes.on_rank_zero(lambda: checkpoints.save(self.run, *checkpoint))
+            self.processes.on_rank_zero(self._save_checkpoint)
             self.saved = state.step
+
+    def _save_checkpoint(self) -> None:
+        settings, world = self.job.settings(), self.plan.world
+        checkpoints.save(self.run, self.job.model, self.optimizer, self.state, settings, world)
 
     def _figures(self) -> Figures:
         window, history = self.state.window, self.state.history

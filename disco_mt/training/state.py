@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from disco_mt.training.dev import DevScore, Scored
+from disco_mt.evaluation.dev import DevScore
+from disco_mt.training.dev import Scored
 from disco_mt.training.updates import Position
 
 

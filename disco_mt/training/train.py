@@ -17,6 +17,7 @@ from disco_mt.systems.autoregressive.model import Autoregressive
 from disco_mt.systems.build import build_model, load_weights
 from disco_mt.systems.objective import build_objective
 from disco_mt.training.best import card
+from disco_mt.training.job import TrainingJob
 from disco_mt.training.loop import train
 from disco_mt.training.processes import init_distributed, own_device
 from disco_mt.training.recipe import Recipe
@@ -50,18 +51,15 @@ def train_recipe(
     if teacher is not None and recipe.training.encoder_states and not resume:
         _check_same_encoder(recipe.objective.teacher, teacher, model)
     with init_distributed(device) as processes:
-        return train(
-            out,
+        job = TrainingJob(
             model.to(own),
             dataset,
             build_objective(recipe.model.kind, recipe.objective, teacher),
             dev_scorer(dataset, recipe.decoding, own),
             recipe.training,
             described,
-            resume=resume,
-            quiet=quiet,
-            processes=processes,
         )
+        return train(out, job, resume=resume, quiet=quiet, processes=processes)
 
 
 def write_start(recipe: Recipe, data: Path, out: Path) -> None:

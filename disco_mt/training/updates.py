@@ -1,4 +1,4 @@
-"""An epoch's batches in groups: one group an update, shared out among the processes.
+"""An epoch's batches in groups: one group per update, shared out among the processes.
 
 A group is as many batches as the effective batch size asks for. Where a run stands is counted in batches,
 not in updates, so that it can go on with another number of processes and repeat or skip nothing.
@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from disco_mt.data.batches import Indices, plan_epoch
 from disco_mt.data.dataset import Split
+from disco_mt.training.options import TrainingOptions
+from disco_mt.training.processes import Processes
 
 
 @dataclass(frozen=True)
@@ -55,9 +57,15 @@ class Plan:
     rank: int = 0
     _last: dict[int, list[Indices]] = field(default_factory=dict, repr=False, compare=False)
 
+    @staticmethod
+    def for_process(split: Split, options: TrainingOptions, processes: Processes) -> Plan:
+        """The plan of one of the processes."""
+        tokens, at_once, seed = options.batch_tokens, options.max_tokens, options.seed
+        return Plan(split, tokens, at_once, seed, processes.world, processes.rank)
+
     @property
     def accumulation(self) -> int:
-        """Batches a process adds up before an update."""
+        """Batches that each process adds up before an update."""
         return max(1, round(self.batch_tokens / (self.max_tokens * self.world)))
 
     @property
@@ -98,7 +106,7 @@ class Sizes:
     """What the plan amounts to, in real numbers."""
 
     updates: int  # in an epoch
-    words: float  # mean target words an update, neither padding nor EOS
+    words: float  # mean target words per update, neither padding nor EOS
 
 
 def sizes(plan: Plan, epoch: int) -> Sizes:

@@ -1,8 +1,8 @@
 """A trace as a static picture for a README, a paper or a talk.
 
-A row a pass, words as boxes: the fuller the colour, the surer the word; an outline where it changed; and for
-one chosen word, lines from the words that it observed. Light colours are plain attributes that every program
-reads, dark ones a style that browsers add. No font is at hand, so text widths are estimated on the safe side.
+One row per pass, words as boxes: the fuller the colour, the surer the word; an outline where it changed; and
+for one chosen word, lines from the words that it observed. Light colours are plain attributes that every
+program reads, dark ones a style that browsers add. Text widths are estimated on the safe side.
 """
 
 from __future__ import annotations
@@ -10,10 +10,18 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from xml.sax.saxutils import escape
 
-from disco_mt.views.view import TraceView, Word, facts, has_pins, reads_right_to_left, visible, words_by_pass
+from disco_mt.views.view import (
+    TraceView,
+    Word,
+    facts,
+    has_pins,
+    reads_right_to_left,
+    same_length,
+    visible,
+    words_by_pass,
+)
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Helvetica Neue', Arial, sans-serif"
 SIZE = 16  # font size in px
@@ -45,6 +53,10 @@ class Columns:
         """How many lines a pass takes."""
         return max(self.line, default=0) + 1
 
+    def middle(self, n: int) -> float:
+        """The middle of position n."""
+        return self.left[n] + self.width[n] / 2
+
     @property
     def right(self) -> float:
         """The edge of the widest line."""
@@ -59,7 +71,7 @@ def render_svg(source: str, traces: Sequence[TraceView], position: int | None = 
     blocks, y = [], MARGIN + 20.0
     heading = wrap_text(visible(source), MAX_WIDTH - 2 * MARGIN, 22)
     for line in heading:
-        blocks.append(_text(MARGIN, y, line, "ink", size=22, weight=650))
+        blocks.append(_text(MARGIN, y, line, Type(size=22, weight=650)))
         y += 30
     width = max([_width(line, 22) + 2 * MARGIN for line in heading], default=0.0)
     for view in traces:
@@ -73,31 +85,41 @@ def render_svg(source: str, traces: Sequence[TraceView], position: int | None = 
 def _trace(view: TraceView, position: int | None, top: float) -> tuple[str, float, float]:
     """One strategy: its elements, the y below it, its right edge."""
     rows = words_by_pass(view, None, position)
-    columns = place(rows, right_to_left=reads_right_to_left(view.text))
-    linked = position is not None and columns.lines == 1  # lines across wrapped rows would only confuse
-    step = ROW + (columns.lines - 1) * LINE + (LINKS if linked else 0)
+    columns = _columns(rows, reads_right_to_left(view.text))
+    lines = max((its.lines for its in columns), default=1)
+    linked = position is not None and lines == 1  # links across wrapped rows would only confuse
+    step = ROW + (lines - 1) * LINE + (LINKS if linked else 0)
     title = visible(view.strategy)
     after = MARGIN + _width(title, 17, bold=True) + 12
     parts = [
-        _text(MARGIN, top, title, "ink", size=17, weight=650),
-        _text(after, top, facts(view), "soft", size=15),
+        _text(MARGIN, top, title, Type(size=17, weight=650)),
+        _text(after, top, facts(view), Type("soft", size=15)),
     ]
     y = top + 16
     for number, row in enumerate(rows):
-        if number and linked and position is not None:
-            parts.append(_links(rows[number - 1], columns, position, y))
-        parts.append(_text(MARGIN + 10, y + 21, str(number + 1), "soft", size=14, anchor="middle"))
-        parts += [_word(word, columns, n, y) for n, word in enumerate(row)]
+        if number and linked and position is not None and position < len(row):
+            observed = [n for n, word in enumerate(rows[number - 1]) if word.observed]
+            starts = [columns[number - 1].middle(n) for n in observed]
+            parts.append(_links(starts, columns[number].middle(position), y))
+        parts.append(_text(MARGIN + 10, y + 21, str(number + 1), Type("soft", size=14, anchor="middle")))
+        parts += [_word(word, columns[number], n, y) for n, word in enumerate(row)]
         y += step
-    return "\n".join(parts), y + 8, max(columns.right, after + _width(facts(view), 15))
+    right = max([its.right for its in columns] + [after + _width(facts(view), 15)])
+    return "\n".join(parts), y + 8, right
+
+
+def _columns(rows: Sequence[Sequence[Word]], right_to_left: bool) -> list[Columns]:
+    """Where the words of each pass stand: below each other, unless words are inserted or deleted."""
+    if same_length(rows):
+        return [place(rows, right_to_left)] * len(rows)
+    return [place([row], right_to_left) for row in rows]
 
 
 def place(rows: Sequence[Sequence[Word]], right_to_left: bool = False) -> Columns:
-    """One column per position, as wide as its widest word; a new line where it would become too wide."""
+    """One column per position, as wide as its widest word; a new line where the picture gets too wide."""
     left: list[float] = []
     widths = [
-        max(_width(word.text, SIZE, bold=True) for word in column if word is not None)
-        for column in zip_longest(*rows)
+        max(_width(word.text, SIZE, bold=True) for word in column) for column in zip(*rows, strict=True)
     ]
     widths = [max(width + 2 * PAD, BOX) for width in widths]
     lines: list[int] = []
@@ -140,21 +162,18 @@ def _word(word: Word, columns: Columns, n: int, row: float) -> str:
     if word.chosen:
         boxes.append(_ring(x, y, width))
     ink = "given" if word.pinned else "seen" if word.observed else "ink"
-    weight = 650 if word.changed else 400
-    return "".join([*boxes, _text(x + width / 2, y + 21.5, word.text, ink, weight=weight, anchor="middle")])
+    look = Type(ink, weight=650 if word.changed else 400, anchor="middle")
+    return "".join([*boxes, _text(x + width / 2, y + 21.5, word.text, look)])
 
 
-def _links(before: Sequence[Word], columns: Columns, position: int, row: float) -> str:
-    """Curves from the words that the chosen position saw (in the pass before) down to it."""
-    x = columns.left[position] + columns.width[position] / 2
+def _links(starts: Sequence[float], x: float, row: float) -> str:
+    """Curves from the words that the chosen one saw (in the pass before) down to it, at x."""
     top, end = row - ROW - LINKS + BOX, row - RING
-    curves = []
-    for n, word in enumerate(before):
-        if word.observed:
-            start, middle = columns.left[n] + columns.width[n] / 2, (top + end) / 2
-            curves.append(
-                f"M{start:.1f} {top:.1f}C{start:.1f} {middle:.1f} {x:.1f} {middle:.1f} {x:.1f} {end:.1f}"
-            )
+    middle = (top + end) / 2
+    curves = [
+        f"M{start:.1f} {top:.1f}C{start:.1f} {middle:.1f} {x:.1f} {middle:.1f} {x:.1f} {end:.1f}"
+        for start in starts
+    ]
     return f'<path class="link" d="{"".join(curves)}" fill="none" stroke="#e0b400" stroke-width="1.5"/>'
 
 
@@ -198,12 +217,20 @@ def _ring(x: float, y: float, width: float) -> str:
 INK = {"ink": "#17171f", "soft": "#646475", "seen": "#2b2400", "given": "#ffffff"}
 
 
-def _text(
-    x: float, y: float, text: str, ink: str, *, size: int = SIZE, weight: int = 400, anchor: str = "start"
-) -> str:
-    where = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
-    look = f'font-size="{size}" font-weight="{weight}" fill="{INK[ink]}"'
-    return f'<text class="{ink}" {where} {look}>{escape(text)}</text>'
+@dataclass(frozen=True)
+class Type:
+    """How text is set."""
+
+    ink: str = "ink"  # a key of INK
+    size: int = SIZE
+    weight: int = 400
+    anchor: str = "start"
+
+
+def _text(x: float, y: float, text: str, look: Type) -> str:
+    where = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{look.anchor}"'
+    font = f'font-size="{look.size}" font-weight="{look.weight}" fill="{INK[look.ink]}"'
+    return f'<text class="{look.ink}" {where} {font}>{escape(text)}</text>'
 
 
 def wrap_text(text: str, width: float, size: int) -> list[str]:

@@ -12,7 +12,16 @@ from itertools import zip_longest
 from rich.console import Console
 from rich.text import Text
 
-from disco_mt.views.view import TraceView, Word, candidate_passes, facts, has_pins, visible, words_by_pass
+from disco_mt.views.view import (
+    TraceView,
+    Word,
+    candidate_passes,
+    facts,
+    has_pins,
+    same_length,
+    visible,
+    words_by_pass,
+)
 
 GAP = 4  # cells between two traces that stand side by side
 # Text and background are both set everywhere, so that dark and light terminals show the same.
@@ -49,7 +58,7 @@ def render_terminal(
     """The lines of all traces: side by side where there is room, one below the other where there is not.
 
     candidate: the length candidate to show, by default the one that won. position: a word, from 0, whose
-    observed words are highlighted (they stand in the pass before, where it read them).
+    observed words are highlighted (in the pass before, where it read them).
     """
     blocks = [_block(view, candidate, position, width, colour) for view in traces]
     lines = _flow([Text(word) for word in visible(source).split()], _title("source  ", colour), width)
@@ -64,13 +73,14 @@ def render_terminal(
 def _block(
     view: TraceView, candidate: int | None, position: int | None, width: int, colour: bool
 ) -> list[Text]:
-    """One strategy: a title, a line (or a few) a pass, the result."""
+    """One strategy: a title, one or more lines per pass, the result."""
     rows = words_by_pass(view, candidate, position)
     marked = [[_mark(word, colour) for word in row] for row in rows]
-    columns = [max(word.cell_len for word in column) for column in zip_longest(*marked, fillvalue=Text())]
     label = len(str(len(rows))) + 2
-    if label + sum(columns) + len(columns) <= width:  # else: flowing text, columns would only break
-        marked = [[_padded(word, cells) for word, cells in zip(row, columns, strict=False)] for row in marked]
+    if same_length(rows):  # else words move, and columns would only suggest that they do not
+        columns = [max(word.cell_len for word in column) for column in zip(*marked, strict=True)]
+        if label + sum(columns) + len(columns) <= width:  # else: flowing text, columns would only break
+            marked = [[_padded(word, n) for word, n in zip(row, columns, strict=True)] for row in marked]
     lines = _heading(view, candidate, width, colour)
     for number, row in enumerate(marked, start=1):
         lines.extend(_flow(row, _title(f"{number:>{label - 2}}  ", colour), width))

@@ -1,4 +1,4 @@
-"""What every view shows of a trace, and the few questions that all of them ask."""
+"""What every view shows of a trace."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Any
 
 from disco_mt.core.errors import UserError
 from disco_mt.decoding.results import CandidatePass, Trace
+from disco_mt.text.tokenizer import Tokenizer
 
 BROKEN = "\ufffd"  # how a part of a character reads
 
 
 @dataclass(frozen=True)
 class TraceView:
-    """One strategy's way to its translation."""
+    """One strategy's passes, and the translation they led to."""
 
     strategy: str  # the label, such as "easy-first"
     trace: Trace[str]
@@ -32,17 +33,23 @@ class TraceView:
         return any(piece.startswith(" ") for piece in self.pieces.values())
 
 
+def readable_pieces(trace: Trace[str], target: Tokenizer) -> dict[str, str]:
+    """Every token of a trace -> how it reads."""
+    tokens = {token: None for now in trace.passes for candidate in now for token in candidate.tokens}
+    return dict(zip(tokens, target.pieces(target.ids(tokens)), strict=True))
+
+
 @dataclass(frozen=True)
 class Word:
-    """One word of one pass, with all that a view may show of it."""
+    """One word of one pass, with everything that a view may show of it."""
 
     text: str
     probability: float
     changed: bool  # another word than in the pass before
     predicted: bool  # False: mask-predict kept it from an earlier pass
-    chosen: bool  # stands at the position that was asked for
+    chosen: bool  # at the position that was asked for
     observed: bool  # seen by the chosen position in the *next* pass, which reads the words of this one
-    pinned: bool = False  # given, not predicted
+    pinned: bool = False
 
 
 def candidate_passes(view: TraceView, candidate: int | None = None) -> list[CandidatePass[str]]:
@@ -60,7 +67,7 @@ def candidate_passes(view: TraceView, candidate: int | None = None) -> list[Cand
 def words_by_pass(view: TraceView, candidate: int | None, position: int | None) -> list[list[Word]]:
     """The words of each pass, and which of them the chosen position (from 0) saw."""
     passes = candidate_passes(view, candidate)
-    longest = max((len(each.tokens) for each in passes), default=0)
+    longest = max((len(now.tokens) for now in passes), default=0)
     if position is not None and passes and not 0 <= position < longest:
         raise UserError(f"position must be between 0 and {longest - 1} for {view.strategy}, got {position}")
     return [_words(view, passes, index, position) for index in range(len(passes))]
@@ -69,10 +76,12 @@ def words_by_pass(view: TraceView, candidate: int | None, position: int | None) 
 def _words(
     view: TraceView, passes: Sequence[CandidatePass[str]], index: int, position: int | None
 ) -> list[Word]:
-    this, following = passes[index], passes[index + 1] if index + 1 < len(passes) else None
+    this = passes[index]
     seen: tuple[int, ...] = ()
-    if position is not None and following is not None and position < len(following.tokens):
-        seen = following.observed[position] if following.predicted[position] else ()
+    if position is not None and index + 1 < len(passes):
+        following = passes[index + 1]
+        if position < len(following.tokens) and following.predicted[position]:
+            seen = following.observed[position]
     changed = changed_words(passes[index - 1] if index else None, this)
     return [
         Word(
@@ -88,15 +97,21 @@ def _words(
     ]
 
 
+def same_length(rows: Sequence[Sequence[Word]]) -> bool:
+    """Does every pass have the same number of words? Then each position is a column."""
+    return len({len(row) for row in rows}) <= 1
+
+
 def has_pins(views: Sequence[TraceView]) -> bool:
-    """Was any word given? Then the legend explains its mark."""
+    """Is any word pinned? Then the legend explains its mark."""
     return any(any(candidate.pinned) for view in views for row in view.trace.passes for candidate in row)
 
 
 def changed_words(before: CandidatePass[str] | None, after: CandidatePass[str]) -> list[bool]:
     """Where a pass chose another word. In the first pass every word is new, so none is marked.
 
-    A pass that inserts or deletes moves the others: words are then compared as in a diff.
+    If the number of words has changed, too, the two passes are aligned: what was inserted has changed, what
+    only moved has not.
     """
     if before is None:
         return [False] * len(after.tokens)
@@ -150,17 +165,24 @@ def _trace_data(view: TraceView) -> dict[str, Any]:
         "lengths": trace.lengths,
         "lengthLogProbabilities": [round(value, 4) for value in trace.length_log_probabilities],
         "winners": trace.winners,
-        "passes": [[_pass_data(view, candidate) for candidate in row] for row in trace.passes],
+        "passes": [
+            [pass_data(view, now, trace.passes[t - 1][k] if t else None) for k, now in enumerate(candidates)]
+            for t, candidates in enumerate(trace.passes)
+        ],
     }
 
 
-def _pass_data(view: TraceView, candidate: CandidatePass[str]) -> dict[str, Any]:
+def pass_data(
+    view: TraceView, candidate: CandidatePass[str], before: CandidatePass[str] | None
+) -> dict[str, Any]:
+    """One candidate after one pass. before: the same candidate after the pass before."""
     return {
         "words": _texts(view, candidate.tokens),
         "spaces": [_after_space(view, token) for token in candidate.tokens],
         "probabilities": [round(value, 4) for value in candidate.probabilities],
         "observed": candidate.observed,
         "predicted": candidate.predicted,
+        "changed": changed_words(before, candidate),
         "pinned": candidate.pinned,
         "score": round(candidate.score, 4),
     }
@@ -183,7 +205,7 @@ def _texts(view: TraceView, tokens: Sequence[str]) -> list[str]:
 
 
 def _whole_characters(tokens: Sequence[str]) -> list[str]:
-    """Of byte-level tokens that only together are characters: the text that each completes."""
+    """The text that each of several byte-level tokens completes; only together are they characters."""
     from tokenizers.decoders import ByteLevel
 
     decoder, done, texts = ByteLevel(), "", []

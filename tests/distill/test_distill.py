@@ -496,3 +496,23 @@ def test_export(place: Path, tmp_path: Path, capsys: Any) -> None:
     )
     assert "only autoregressive models" in error
     assert not (tmp_path / "no").exists()
+
+
+def test_a_teacher_distils_with_the_length_penalty_it_is_scored_with(place: Path, tmp_path: Path) -> None:
+    teacher = tmp_path / "teacher"
+    shutil.copytree(place / "teacher", teacher)
+    config = json.loads((teacher / "config.json").read_text())
+    config["extra"]["decoding"] = {"length_penalty": 1.6}
+    (teacher / "config.json").write_text(json.dumps(config))
+    for name, asked, used in (("own", None, 1.6), ("asked", 0.4, 0.4)):
+        options = replace(
+            options_in(place, tmp_path / name), model=str(teacher), length_penalty=asked, shard_size=300
+        )
+        distill(options, quiet=True)
+        provenance = json.loads((options.out / "provenance.json").read_text())
+        assert provenance["settings"]["decoding"]["length_penalty"] == used
+    assert listed_targets(tmp_path / "own") != listed_targets(tmp_path / "asked")
+
+
+def listed_targets(dataset: Path) -> list[list[int]]:
+    return listed(Dataset.open(dataset).splits["train"].target)

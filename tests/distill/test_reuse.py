@@ -56,7 +56,7 @@ def listed(place: Path, name: str) -> set[tuple[int, ...]]:
 def test_only_new_sentences_are_translated_and_the_result_is_the_same(
     place: Path, asked: list[list[int]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = replace(options_in(place, "again"), splice=1.0, known=(place / "plain",))
+    options = replace(options_in(place, "again"), splice=1.0, reuse=(place / "plain",))
     distill(options)
     assert contents(place / "again") == contents(place / "more")
     known = listed(place, "plain")
@@ -64,7 +64,7 @@ def test_only_new_sentences_are_translated_and_the_result_is_the_same(
     assert new
     assert new <= {*map(tuple, asked)}
     assert known.isdisjoint(map(tuple, asked))
-    assert f"; {len(known):,} are known" in capsys.readouterr().err
+    assert f"; {len(known):,} are reused" in capsys.readouterr().err
 
 
 def test_options_that_are_added_one_day_make_no_other_distillation(place: Path) -> None:
@@ -81,7 +81,7 @@ def test_options_that_are_added_one_day_make_no_other_distillation(place: Path) 
 
 
 def test_where_all_is_known_nobody_is_asked(place: Path, asked: list[list[int]]) -> None:
-    distill(replace(options_in(place, "copy"), known=(place / "more",)), quiet=True)
+    distill(replace(options_in(place, "copy"), reuse=(place / "more",)), quiet=True)
     assert contents(place / "copy") == contents(place / "plain")
     assert not asked
 
@@ -89,11 +89,11 @@ def test_where_all_is_known_nobody_is_asked(place: Path, asked: list[list[int]])
 def test_another_teacher_or_search_is_refused(place: Path, tmp_path: Path) -> None:
     for change in ({"beam": 2}, {"length_penalty": 0.5}):
         with pytest.raises(UserError, match="not what this teacher would say now: another decoding"):
-            distill(replace(options_in(place, "other"), known=(place / "plain",), **change), quiet=True)
+            distill(replace(options_in(place, "other"), reuse=(place / "plain",), **change), quiet=True)
     data = Dataset.open(place / "data")
     make_teacher(tmp_path / "other", data, {}, steps=1)
-    options = replace(options_in(place, "other"), model=str(tmp_path / "other"), known=(place / "plain",))
-    with pytest.raises(UserError, match="another teacher; leave out --known"):
+    options = replace(options_in(place, "other"), model=str(tmp_path / "other"), reuse=(place / "plain",))
+    with pytest.raises(UserError, match="another teacher; leave out --reuse"):
         distill(options, quiet=True)
     assert not list(place.glob("other*"))
 
@@ -102,10 +102,10 @@ def test_what_was_not_distilled_is_named(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["distill", "--model", str(place / "teacher"), "--data", str(place / "data")]
-    assert main([*command, "--out", str(tmp_path / "out"), "--known", str(place / "data")]) == 2
+    assert main([*command, "--out", str(tmp_path / "out"), "--reuse", str(place / "data")]) == 2
     assert f"{place / 'data'} " in capsys.readouterr().err
     shutil.copytree(place / "plain", tmp_path / "plain")
     (tmp_path / "plain" / "provenance.json").write_text(json.dumps({"settings": 3}))
-    assert main([*command, "--out", str(tmp_path / "out"), "--known", str(tmp_path / "plain")]) == 2
+    assert main([*command, "--out", str(tmp_path / "out"), "--reuse", str(tmp_path / "plain")]) == 2
     assert "has no settings; is it a dataset made by `disco distill`?" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

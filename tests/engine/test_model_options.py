@@ -211,7 +211,9 @@ def test_int8_cuts_nothing_off_an_activation(activation: str) -> None:
 
     graph = Graph(tiny_config(activation=activation), "int8")
     x = graph.input("x", "float", ("rows", 40))
-    graph.output("y", graph.product(graph.activation(x), torch.eye(40), active=True), "float", ("rows", 40))
+    graph.output(
+        "y", graph.product(graph.activation(x), torch.eye(40), activated=True), "float", ("rows", 40)
+    )
     rows = torch.linspace(-6, 6, 400).view(10, 40)  # the first rows have no value above 0
     (found,) = onnxruntime.InferenceSession(graph.model()).run(None, {"x": rows.numpy()})
     wanted = {"gelu": F.gelu, "relu": F.relu, "silu": F.silu}[activation](rows)

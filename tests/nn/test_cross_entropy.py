@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from disco_mt.core.special_tokens import NUM_SPECIAL
 from disco_mt.nn import cross_entropy
-from disco_mt.nn.cross_entropy import SoftTargets, linear_cross_entropy
+from disco_mt.nn.cross_entropy import OutputLayer, SoftTargets, linear_cross_entropy
 
 Gradients = tuple[torch.Tensor, ...]
 
@@ -41,7 +41,7 @@ def test_equals_the_plain_loss(rows: int, vocabulary: int, smoothing: float, at_
     wanted = torch.randint(vocabulary, (rows,), generator=generator)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cross_entropy, "_LOGITS_AT_ONCE", at_once)
-        loss, nll = linear_cross_entropy(hidden, weight, wanted, smoothing)
+        loss, nll = linear_cross_entropy(hidden, OutputLayer(weight), wanted, smoothing)
     expected = plain(hidden, weight, wanted, smoothing)
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(nll, F.cross_entropy(hidden @ weight.T, wanted, reduction="sum"))
@@ -69,7 +69,7 @@ def test_memory_is_one_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     hidden = torch.randn(500, 8, requires_grad=True)
     weight = torch.randn(1000, 8, requires_grad=True)
     with Largest() as watch:
-        loss, _ = linear_cross_entropy(hidden, weight, torch.zeros(500, dtype=torch.long), 0.1)
+        loss, _ = linear_cross_entropy(hidden, OutputLayer(weight), torch.zeros(500, dtype=torch.long), 0.1)
         loss.backward()
     assert watch.entries <= 10_000
 
@@ -119,7 +119,7 @@ def test_soft_targets_equal_the_plain_loss(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cross_entropy, "_LOGITS_AT_ONCE", at_once)
         soft = SoftTargets(its_hidden, its_weight, its_bias, share)
-        loss, nll = linear_cross_entropy(hidden, weight, wanted, smoothing, bias, soft)
+        loss, nll = linear_cross_entropy(hidden, OutputLayer(weight, bias), wanted, smoothing, soft)
     expected = plain_soft(logits, wanted, smoothing, its_logits, share)
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(nll, F.cross_entropy(logits, wanted, reduction="sum"))
@@ -133,7 +133,7 @@ def test_a_bias_is_as_if_the_states_had_one_more_dimension(smoothing: float) -> 
     hidden, weight = draw(6, 12)
     bias = torch.randn(12, dtype=torch.float64, requires_grad=True)
     wanted = torch.arange(6)
-    loss, _ = linear_cross_entropy(hidden, weight, wanted, smoothing, bias)
+    loss, _ = linear_cross_entropy(hidden, OutputLayer(weight, bias), wanted, smoothing)
     wider = torch.cat([hidden, torch.ones(6, 1)], 1), torch.cat([weight, bias[:, None]], 1)
     expected = plain(*wider, wanted, smoothing)
     torch.testing.assert_close(loss, expected)
@@ -148,7 +148,7 @@ def test_share_0_is_the_hard_loss(biased: bool) -> None:
     gradients: list[Gradients] = []
     for soft in (None, SoftTargets(*teacher, None, 0.0)):
         learnt = [tensor.clone().requires_grad_() for tensor in (hidden, weight)]
-        loss, _ = linear_cross_entropy(*learnt, torch.arange(6), 0.1, bias, soft)
+        loss, _ = linear_cross_entropy(learnt[0], OutputLayer(learnt[1], bias), torch.arange(6), 0.1, soft)
         losses.append(loss)
         gradients.append(torch.autograd.grad(loss, learnt))
     assert torch.equal(*losses)
@@ -172,9 +172,9 @@ def test_half_precision_products_with_soft_targets() -> None:
     hidden, weight = (tensor.float().requires_grad_() for tensor in draw(7, 30))
     teacher = tuple(tensor.float() for tensor in draw(7, 30, seed=1))
     soft = SoftTargets(*teacher, None, 0.5)
-    exact, _ = linear_cross_entropy(hidden, weight, torch.arange(7), 0.1, None, soft)
+    exact, _ = linear_cross_entropy(hidden, OutputLayer(weight), torch.arange(7), 0.1, soft)
     with torch.autocast("cpu", torch.bfloat16):
-        rough, _ = linear_cross_entropy(hidden, weight, torch.arange(7), 0.1, None, soft)
+        rough, _ = linear_cross_entropy(hidden, OutputLayer(weight), torch.arange(7), 0.1, soft)
     assert rough.dtype == torch.float32
     assert rough.item() == pytest.approx(exact.item(), rel=0.02)
     assert rough.item() != exact.item()

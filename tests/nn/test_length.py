@@ -118,7 +118,7 @@ def test_refusals() -> None:
     with pytest.raises(UserError, match="spread must be at least 0, got nan"):
         Length(spread=math.nan)
     with pytest.raises(UserError, match=r"length\.prior is for models that predict a length"):
-        tiny_config(kind="autoregressive", length=PRIOR)
+        build_model(tiny_config(kind="autoregressive", length=PRIOR))
 
 
 @pytest.mark.parametrize("predictor", ["slot", "pooled"])

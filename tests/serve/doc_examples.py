@@ -1,6 +1,6 @@
-"""The questions of docs/serving.md and what a real server answers.
+"""The requests of the serving pages in docs/, and what a real server answers.
 
-python tests/serve/doc_examples.py MODEL     writes the answers into the page
+python tests/serve/doc_examples.py MODEL     writes the answers into the pages
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "serving.md"
-SERVER = "localhost:8000"  # as the page calls it
+API, OPERATIONS = ROOT / "docs" / "serving-api.md", ROOT / "docs" / "serving-operations.md"
+SERVER = "localhost:8000"  # as the pages call it
 MODEL = "en-de"
 
 
@@ -80,8 +80,9 @@ def main() -> None:
 
     (model,) = sys.argv[1:]
     with serving(model, 1) as (port, _):
-        text = rewritten(PAGE.read_text(encoding="utf-8"), f"127.0.0.1:{port}", model)
-    PAGE.write_text(text, encoding="utf-8")
+        for page in (API, OPERATIONS):
+            text = rewritten(page.read_text(encoding="utf-8"), f"127.0.0.1:{port}", model)
+            page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""docs/serving.md: every command and every Python example runs, and says what the page shows."""
+"""docs/serving-*.md: every command and every Python example runs, and prints what the page shows."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from doc_examples import MODEL, PAGE, SERVER, Example, asked, blocks, shape
+from doc_examples import API, MODEL, OPERATIONS, SERVER, Example, asked, blocks, shape
 from serving import address, live
 
 from disco_mt.cli.serve import serve
+from disco_mt.engine.select import EngineOptions
 from disco_mt.serve.limits import Limits
 from disco_mt.serve.models import Models
 from disco_mt.serve.service import Service
 from small_model import Small
 
-TEXT = PAGE.read_text(encoding="utf-8")
+OPTIONS = OPERATIONS.read_text(encoding="utf-8")
+TEXT = API.read_text(encoding="utf-8") + OPTIONS
 EXAMPLES = [example for block in blocks(TEXT) for example in block]
 PYTHON = re.findall(r"^```python\n(.*?)^```", TEXT, flags=re.DOTALL | re.MULTILINE)
 
@@ -38,18 +40,18 @@ def test_commands_answer_as_shown(example: Example, server: str, small: Small) -
         assert shape(found) == shape(example.output)
 
 
-@pytest.mark.parametrize("code", PYTHON, ids=["libretranslatepy", "pins"])
+@pytest.mark.parametrize("code", PYTHON, ids=["pins", "libretranslatepy"])
 def test_python_examples(code: str, server: str, small: Small, capsys: pytest.CaptureFixture[str]) -> None:
     code = code.replace(SERVER, server).replace(f'"{MODEL}"', repr(str(small.disco)))
-    exec(compile(code, str(PAGE), "exec"), {})
+    exec(compile(code, str(API), "exec"), {})
     assert capsys.readouterr().out
 
 
 def test_every_option_is_there_with_its_default() -> None:
     limits = {name: getattr(Limits(), name) for name in Limits.__dataclass_fields__}
-    options = [*serve.__annotations__, *limits]
-    for name in set(options) - {"limits", "return"}:
-        assert f"`--{name.replace('_', '-')}`" in TEXT, name
+    engine = EngineOptions.__dataclass_fields__
+    for name in {*serve.__annotations__, *limits, *engine} - {"limits", "return"}:
+        assert f"`--{name.replace('_', '-')}`" in OPTIONS, name
     for name, value in limits.items():
-        (line,) = re.findall(rf"^\| .*`--{name.replace('_', '-')}`.*$", TEXT, re.MULTILINE)
+        (line,) = re.findall(rf"^\| .*`--{name.replace('_', '-')}`.*$", OPTIONS, re.MULTILINE)
         assert re.search(rf"(?<![\d.]){value:g}(?![\d.])", line), line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urljoin
 
 import pytest
 from starlette.testclient import TestClient
@@ -19,6 +20,13 @@ def test_the_page_and_its_files(client: TestClient) -> None:
         answer = client.get(f"/{path}")
         assert answer.status_code == 200, path
         assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_every_module_that_a_script_imports_is_served(client: TestClient) -> None:
+    for path in files_of_the_page():
+        if path.endswith(".js"):
+            for module in re.findall(r'^import .* from "(.*)";$', client.get(path).text, re.MULTILINE):
+                assert client.get(urljoin(path, module)).headers["content-type"].startswith("text/javascript")
 
 
 def test_unchanged_files_are_not_sent_again(client: TestClient) -> None:

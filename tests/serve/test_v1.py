@@ -1,4 +1,4 @@
-"""POST /v1/translate and what is round it, as a client sees them."""
+"""POST /v1/translate and everything around it, as a client sees them."""
 
 from __future__ import annotations
 

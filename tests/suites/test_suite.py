@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from disco_mt.core.errors import UserError
+from disco_mt.suites.stages import command
 from disco_mt.suites.suite import load_suite, shipped_suites
+from disco_mt.suites.workspace import Workspace
 from disco_mt.training.recipe import load_recipe
 from tiny_suite import write_suite
 
@@ -291,3 +293,19 @@ def test_only_systems_that_are_there_can_be_left_out(tmp_path: Path, without: st
         UserError, match=r"heir.toml: without must list systems of the other suite \(at-raw, "
     ):
         load_suite(tmp_path / "heir.toml")
+
+
+def test_a_teacher_distils_with_the_length_penalty_of_its_scores(tmp_path: Path) -> None:
+    plain = Workspace(load_suite(write_suite(tmp_path)), tmp_path / "runs").stage("distill")
+    assert "length_penalty" not in plain.inputs["distill"]
+    scored = 'evaluate.strategy = "beam"'
+    path = write_suite(tmp_path, scored, f"{scored}\nevaluate.length_penalty = 1.4")
+    workspace = Workspace(load_suite(path), tmp_path / "runs")
+    distill = workspace.stage("distill")
+    assert distill.inputs["distill"]["length_penalty"] == 1.4
+    stages = {stage.name: stage for stage in workspace.stages()}
+    words = command(distill, stages, workspace.suite, threads=1)
+    assert words[words.index("--length-penalty") + 1] == "1.4"
+    explicit = write_suite(tmp_path, "beam = 2\n[model]", "beam = 2\nlength_penalty = 0.6\n[model]")
+    asked = Workspace(load_suite(explicit), tmp_path / "runs").stage("distill")
+    assert asked.inputs["distill"]["length_penalty"] == 0.6

@@ -194,7 +194,7 @@ def test_the_sources_of_another_pair_are_translated_too(tmp_path: Path, ran: Ran
     by_name = dict(zip([ran.name(each) for each in ran.commands], ran.commands, strict=True))
     french = str(tmp_path / "corpora" / "tatoeba-en-fr" / "train.en")
     known = str(made.stage("distill").output)
-    assert by_name["distill:extended"][-5:] == ["--more-sources", french, "--known", known, "--quiet"]
+    assert by_name["distill:extended"][-5:] == ["--more-sources", french, "--reuse", known, "--quiet"]
     assert "--more-sources" not in by_name["distill"]
     without = Workspace(made.suite, made.folder)
     assert without.stage("distill:extended").done  # what is made can be used without the data

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from disco_mt.core.errors import UserError
 from disco_mt.core.special_tokens import BOS, EOS, MASK, NUM_SPECIAL, PAD, SPECIAL_TOKENS, UNK
 from disco_mt.text import moses
-from disco_mt.text.pair import TextPair
+from disco_mt.text.pair import TextPair, VocabularyOptions
 from disco_mt.text.tokenizer import MINIMUM_BPE_SIZE, Tokenizer
 
 ENGLISH = ["the cat sees the dog", "the dogs see 12 cats", "a cat, a dog; the end </s> <pad>", "the end"] * 5
@@ -187,15 +187,8 @@ def test_a_wrong_tokenizer_file_is_refused(tmp_path: Path) -> None:
 
 
 def pair(vocabulary: str) -> TextPair:
-    return TextPair.train(
-        ENGLISH,
-        GERMAN,
-        source_language="en",
-        target_language="de",
-        vocabulary=vocabulary,  # type: ignore[arg-type]
-        vocabulary_size=300,
-        processing="moses",
-    )
+    options = VocabularyOptions(("en", "de"), 300, joint=vocabulary == "joint", processing="moses")
+    return TextPair.train(ENGLISH, GERMAN, options)
 
 
 @pytest.mark.parametrize(

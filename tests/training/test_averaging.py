@@ -13,12 +13,12 @@ from safetensors.torch import load_file
 from tiny_run import OPTIONS, go
 
 from disco_mt.core.errors import UserError
+from disco_mt.evaluation.dev import DevScore
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.directory import read_config
 from disco_mt.systems.build import load_weights
 from disco_mt.text.pair import TextPair
 from disco_mt.training.averaging import average, best_number, mean_model, score_means, scored_means
-from disco_mt.training.dev import DevScore
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,9 @@ import tiny_run
 from tiny_run import OPTIONS, go, last, same, story
 
 from disco_mt.core.errors import UserError
+from disco_mt.evaluation.dev import DevScore
 from disco_mt.training import checkpoints
-from disco_mt.training.dev import DevScore, Scored
+from disco_mt.training.dev import Scored
 from disco_mt.training.optimizer import build_optimizer
 from disco_mt.training.state import State, Window
 from disco_mt.training.updates import Position

@@ -19,12 +19,12 @@ from tiny_run import OBJECTIVE, OPTIONS, TOGETHER_FROZEN, frozen_model, go, last
 
 from disco_mt.cli import main
 from disco_mt.core.errors import UserError
+from disco_mt.evaluation.dev import DevScore
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.directory import FROZEN, WEIGHTS, read_config, save_model, weights
 from disco_mt.systems.build import build_model, load_weights
 from disco_mt.training.averaging import average
 from disco_mt.training.checkpoints import step_directories
-from disco_mt.training.dev import DevScore
 from disco_mt.training.optimizer import build_optimizer
 from small_model import make_small
 

@@ -17,10 +17,11 @@ from tiny_run import OBJECTIVE, OPTIONS, go, last, same
 from disco_mt.core.counter_rng import mix
 from disco_mt.core.errors import UserError
 from disco_mt.data.batches import collate, plan_epoch
+from disco_mt.evaluation.dev import DevScore, Scorer
 from disco_mt.nn.directory import read_config
 from disco_mt.systems.build import build_model, load_weights
 from disco_mt.text.pair import TextPair
-from disco_mt.training.dev import DevScore, Scorer
+from disco_mt.training.job import TrainingJob
 from disco_mt.training.loop import train
 from disco_mt.training.rundir import read_log
 from disco_mt.training.session import TOO_MANY_SKIPPED
@@ -131,7 +132,7 @@ def test_scoring_is_in_eval_mode_and_training_is_not(tmp_path: Path) -> None:
 
 
 def exploding(steps: set[int]) -> Any:
-    """Infinite losses in these batches (one an update)."""
+    """Infinite losses in these batches (one per update)."""
     count = iter(range(1, 10_000))
 
     def objective(model: Any, batch: Any, key: int) -> Any:
@@ -174,7 +175,7 @@ def test_lengths_without_a_class_are_refused(tmp_path: Path) -> None:
 def test_an_empty_corpus_is_refused(tmp_path: Path) -> None:
     data = tiny_run.dataset(tmp_path / "data", pairs=0)
     with pytest.raises(UserError, match="no training pairs"):
-        train(tmp_path / "run", tiny_run.model(), data, OBJECTIVE, tiny_run.score, OPTIONS, {})
+        train(tmp_path / "run", TrainingJob(tiny_run.model(), data, OBJECTIVE, tiny_run.score, OPTIONS, {}))
 
 
 def test_two_runs_are_the_same(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from disco_mt.core.errors import UserError
 from disco_mt.core.machine import avoid_broken_amx
 from disco_mt.nn.losses import Losses
 from disco_mt.training import compiled, precision
-from disco_mt.training.precision import check_precision, reduced
+from disco_mt.training.precision import MixedPrecision, check_precision
 
 avoid_broken_amx()
 SCALE = 2.0**10  # float16 needs it
@@ -58,7 +58,9 @@ def batch(tmp_path: Path) -> Batch:
 
 def losses(tmp_path: Path, kind: str) -> tuple[Losses, dict[str, torch.Tensor]]:
     model = tiny_run.model(dropout=0.0)
-    with reduced(kind, "cpu"):
+    mixed = MixedPrecision(kind)
+    model.loss_by_mkl = mixed.by_mkl
+    with mixed.computing():
         found = OBJECTIVE(model, batch(tmp_path), 7)
     torch.autograd.backward(found.total * SCALE)
     return found, {name: p.grad / SCALE for name, p in model.named_parameters() if p.grad is not None}

@@ -90,7 +90,7 @@ def test_a_signal_to_one_stops_both_and_one_goes_on(
     tmp_path: Path, alone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "run"
-    ends = launch(run, "together", "steady", "term:1:31")  # the second process has 5 batches an epoch
+    ends = launch(run, "together", "steady", "term:1:31")  # the second process has 5 batches per epoch
     assert [code for code, _ in ends] == [128 + signal.SIGTERM] * 2
     assert read_log(run)[-1] | {"seconds": 0} == {
         "kind": "end", "step": 19, "reason": "interrupted", "seconds": 0

@@ -18,6 +18,7 @@ from tiny_run import OBJECTIVE, OPTIONS, go, last, same, story
 from disco_mt.core.errors import UserError
 from disco_mt.nn.losses import Objective
 from disco_mt.nn.objective import ObjectiveOptions
+from disco_mt.training.job import TrainingJob
 from disco_mt.training.loop import train
 from disco_mt.training.rundir import read_log
 
@@ -187,8 +188,9 @@ def test_other_data_is_refused(tmp_path: Path) -> None:
     go(run, replace(OPTIONS, max_steps=2))
     data = tiny_run.dataset(tmp_path / "other")
     (data.path / "dataset.json").write_text("{ }")
+    job = TrainingJob(tiny_run.model(), data, OBJECTIVE, tiny_run.score, OPTIONS, {})
     with pytest.raises(UserError, match="data is"):
-        train(run, tiny_run.model(), data, OBJECTIVE, tiny_run.score, OPTIONS, {}, resume=True)
+        train(run, job, resume=True)
 
 
 def test_where_to_start_and_where_to_resume(tmp_path: Path) -> None:

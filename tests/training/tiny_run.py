@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 
 from disco_mt.core.special_tokens import NUM_SPECIAL, SPECIAL_TOKENS
 from disco_mt.data.dataset import Dataset, Side, Split
+from disco_mt.evaluation.dev import DevScore, Scorer
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.config import Length, ModelConfig, Stack
 from disco_mt.nn.losses import Objective
@@ -29,7 +30,7 @@ from disco_mt.systems.objective import build_objective
 from disco_mt.text.pair import TextPair
 from disco_mt.text.tokenizer import Tokenizer
 from disco_mt.training.checkpoints import step_directories
-from disco_mt.training.dev import DevScore, Scorer
+from disco_mt.training.job import TrainingJob
 from disco_mt.training.loop import train
 from disco_mt.training.options import TrainingOptions
 from disco_mt.training.processes import ALONE, Processes, init_distributed, rank, restarted
@@ -38,7 +39,7 @@ from disco_mt.training.session import TrainingResult
 
 VOCABULARY = 40
 RECIPE: dict[str, Any] = {"objective": "disco"}
-# 70 pairs make ten batches of 64 tokens, three an update: four updates an epoch, the last of one batch.
+# 70 pairs make ten batches of 64 tokens, three per update: four updates per epoch, the last of one batch.
 OPTIONS = TrainingOptions(
     batch_tokens=192,
     max_tokens=64,
@@ -120,18 +121,8 @@ def go(
 ) -> TrainingResult:
     """Train the tiny model."""
     data = dataset(run.parent / f"data{processes.rank or ''}")
-    return train(
-        run,
-        trained or model(),
-        data,
-        objective,
-        scorer,
-        options,
-        recipe,
-        resume=resume,
-        quiet=quiet,
-        processes=processes,
-    )
+    job = TrainingJob(trained or model(), data, objective, scorer, options, recipe)
+    return train(run, job, resume=resume, quiet=quiet, processes=processes)
 
 
 def last(run: Path) -> dict[str, torch.Tensor]:

@@ -8,6 +8,8 @@ import io
 import itertools
 import json
 import re
+import shutil
+import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -19,6 +21,7 @@ import trace_example as example
 from disco_mt.core.errors import UserError
 from disco_mt.decoding.results import CandidatePass, Trace
 from disco_mt.views import TraceView, print_traces, render_html, render_svg, render_terminal
+from disco_mt.views.html import asset
 from disco_mt.views.svg import MARGIN, MAX_WIDTH
 from disco_mt.views.view import changed_words, reads_right_to_left, to_data, visible, words_by_pass
 
@@ -91,9 +94,9 @@ def test_words_that_were_inserted_are_those_that_changed():
     assert [line for line in plain([growing()]) if line[:2].strip().isdigit()] == [
         "1",
         "2  [Das] [ist]",
-        "3  Das   [Haus] ist  [ist] [alt]",
-        "4  Das   Haus   ist  alt",
-        "5  Das   [alte] Haus ist   [sehr] alt",
+        "3  Das [Haus] ist [ist] [alt]",
+        "4  Das Haus ist alt",
+        "5  Das [alte] Haus ist [sehr] alt",
     ]
 
 
@@ -336,3 +339,62 @@ def test_pinned_words_are_marked_everywhere():
     assert len(rectangles(render_svg("x", views), "pinned")) == 1 + 1  # and in the legend
     assert to_data("x", views)["traces"][0]["passes"][0][0]["pinned"] == (False, True, False)
     assert not any("pinned" in line for line in plain([view]))
+
+
+# Decoders that insert and delete words
+
+
+def test_inserted_words_have_changed_and_moved_words_have_not():
+    first, second, *_ = (candidates[0] for candidates in example.editing().trace.passes)
+    changed = [word for word, new in zip(second.tokens, changed_words(first, second), strict=True) if new]
+    assert changed == ["alte", "alte", "Freunde", "besuchen"]  # the full stop has only moved
+    shorter = replace(second, tokens=second.tokens[:2] + second.tokens[3:])
+    assert not any(changed_words(second, shorter))
+
+
+def test_the_terminal_shows_passes_of_any_length():
+    lines = plain([example.editing()], position=1)
+    assert "1  {Ich} >{wollte}< {.}" in lines
+    assert "2  Ich >wollte< [alte] [alte] [Freunde] [besuchen] ." in lines
+    assert "3" in lines
+    assert "4  [Ich] >[wollte]< [alte] [Freunde] [besuchen] [.]" in lines
+    assert "4  [Ich] [wollte] [alte] [Freunde] [besuchen] >[.]<" in plain([example.editing()], position=5)
+    with pytest.raises(UserError, match="position must be between 0 and 6"):
+        plain([example.editing()], position=7)
+
+
+def test_pictures_show_passes_of_any_length():
+    root = ElementTree.fromstring(render_svg(example.SOURCE, [example.editing()], 1))
+    texts = [node.text for node in root.iter(f"{SVG}text")]
+    assert texts.count("Freunde") == 2
+    assert texts.count("wollte") == 3
+    links = [node for node in root.iter(f"{SVG}path") if node.get("class") == "link"]
+    assert [len(re.findall("M", node.get("d") or "")) for node in links] == [3, 0]  # what passes 2 and 4 saw
+
+
+def test_pages_show_passes_of_any_length():
+    passes = to_data(example.SOURCE, [example.editing()])["traces"][0]["passes"]
+    assert [len(candidate["words"]) for (candidate,) in passes] == [3, 7, 0, 6]
+    assert passes[1][0]["changed"] == [False, False, True, True, True, True, False]
+    assert example.SOURCE in render_html(example.SOURCE, [example.editing()])
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
+def test_the_page_s_script_describes_passes_of_any_length():
+    """The module that asks about passes needs no browser."""
+    modules = "\n".join(asset(f"{name}.js") for name in ("dom", "passes"))
+    script = re.sub(r"^export ", "", re.sub(r"^import .*\n", "", modules, flags=re.M), flags=re.M)
+    passes = [row[0] for row in to_data(example.SOURCE, [example.editing()])["traces"][0]["passes"]]
+    script += f"\nconst passes = {json.dumps(passes)};"
+    script += (
+        "\nconst all = (pass, t) => wordsOf(pass).map((word) => describe(passes, t, word.start, word.end));"
+    )
+    script += "\nconsole.log(JSON.stringify(passes.map(all)));"
+    done = subprocess.run(
+        ["node", "--input-type=module"], input=script, capture_output=True, text=True, check=True
+    )
+    first, second, third, fourth = json.loads(done.stdout)
+    assert first[0] == "90 % · saw no other word, only the source and the length"
+    assert second[2] == "90 % · saw 3 of 3 others: Ich wollte ."
+    assert third == []
+    assert len(fourth) == 6

@@ -23,11 +23,11 @@ ENVIRONMENT = "DISCO_DATA"
 
 @dataclass(frozen=True)
 class SplitFiles:
-    """Parallel files, a sentence a line."""
+    """Parallel files, one sentence per line."""
 
     source: Path
     target: Path
-    references: Path | None = None  # tab-separated, a line a sentence
+    references: Path | None = None  # tab-separated, one line per sentence
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """A corpus of many corpora, such as the training data of a WMT task, downloaded with mtdata.
 
-FOLDER/train-parts/ID.eng, .deu    each training corpus, a sentence a line, plain or .gz
+FOLDER/train-parts/ID.eng, .deu    each training corpus, one sentence per line, plain or .gz
 FOLDER/tests/ID.eng, .deu          the validation and the test set
 
 So mtdata names them; a folder that has these files already (a mirror) is used as it is.
@@ -70,8 +70,8 @@ def obtain_parts(folder: Path | None, languages: Languages, parts: Parts) -> boo
         if name in missing:
             files = " and ".join(map(str, missing[name]))
             raise UserError(
-                f"mtdata cannot download the corpus {name}: put it into {files}, a sentence a line "
-                "(docs/recipes.md says where to get it)"
+                f"mtdata cannot download the corpus {name}: put it into {files}, one sentence per line "
+                "(docs/data-and-suites.md says where to get it)"
             )
     if missing:
         _download(here, languages, parts, list(missing))
@@ -125,7 +125,7 @@ def _download(here: Path, languages: Languages, parts: Parts, names: list[str]) 
     if importlib.util.find_spec("mtdata") is None:
         raise UserError(
             f"{parts.folder} is downloaded with mtdata, which is missing: pip install disco-mt[wmt]"
-            f"; or put its files into {here} (docs/recipes.md says which)"
+            f"; or put its files into {here} (docs/data-and-suites.md says which)"
         )
     try:
         (here / _DOWNLOAD).mkdir(parents=True, exist_ok=True)

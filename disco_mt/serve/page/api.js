@@ -47,7 +47,7 @@ function unwatched({ text, steps, pieces, probabilities, pinned, score }, strate
   }
   const pass = {
     words: pieces.map((piece) => piece.trim() || "␣"), spaces: pieces.map((piece) => piece.startsWith(" ")),
-    probabilities, observed: null, predicted: pieces.map(() => true), pinned, score,
+    probabilities, observed: null, predicted: pieces.map(() => true), changed: [], pinned, score,
   };
   return { strategy, text, direction: "auto", steps, lengths: [], lengthLogProbabilities: [], winners: [0], passes: [[pass]] };
 }

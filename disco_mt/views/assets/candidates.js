@@ -36,9 +36,11 @@ export class Candidates {
       chip.classList.toggle("leads", leads);
       chip.setAttribute("aria-checked", String(k === chosen));
       chip.tabIndex = k === chosen ? 0 : -1;
+      const length = t < 0 ? this.trace.lengths[k] : this.trace.passes[t][k].words.length;
+      chip.querySelector("b").textContent = length;       // decoders that insert and delete change it
       chip.querySelector(".score").textContent = score;
-      chip.title = `${plural(this.trace.lengths[k], "token")}: probability of the length ${likely}, ` +
-        `score ${score}: log probability of the words over their number (to the power of the length penalty)${leads ? ", the best in this pass" : ""}`;
+      chip.title = `${plural(length, "token")}: probability of the length ${likely}, ` +
+        `score ${score}: log probability of the words, divided by their number to the power of the length penalty${leads ? ", the best in this pass" : ""}`;
       chip.setAttribute("aria-label", chip.title);
     });
   }

@@ -116,12 +116,13 @@ export class Panel {
     if (passes.length) this.stages.forEach((stage) => stage.show(passes, this.current));
   }
 
-  /* Every position gets the width of its widest word, so that the passes stay aligned even when they wrap. */
+  /* Every position gets the width of its widest word, so that the passes stay aligned even when they wrap;
+     not where words are inserted or deleted, and positions move. */
   align() {
     for (const word of this.rows.flat()) word.style.minWidth = "";
-    const wide = (n) => Math.max(...this.rows.map((row) => row[n]?.getBoundingClientRect().width ?? 0));
-    const longest = Math.max(0, ...this.rows.map((row) => row.length));
-    const widths = Array.from({ length: longest }, (_, n) => Math.ceil(wide(n)));
+    if (this.rows.some((row) => row.length !== this.rows[0].length)) return;
+    const wide = (n) => Math.max(...this.rows.map((row) => row[n].getBoundingClientRect().width));
+    const widths = this.rows.length ? this.rows[0].map((_, n) => Math.ceil(wide(n))) : [];
     for (const row of this.rows) row.forEach((word, n) => { word.style.minWidth = `${widths[n]}px`; });
   }
 }

@@ -6,32 +6,8 @@ const UNSPACED = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script
 const CLOSING = /^[.,;:!?…)\]}»”’。、，؟،؛]+$/u;                    // stands close to what is before it
 
 export const isPinned = (pass, n) => Boolean(pass.pinned && pass.pinned[n]);
+export const isChanged = (passes, t, n) => Boolean(passes[t].changed?.[n]);
 const sameLength = (passes, t) => passes[t - 1].words.length === passes[t].words.length;
-
-/* Is token n another than in the pass before? Where words were inserted or deleted: is it new, as in a diff? */
-export function isChanged(passes, t, n) {
-  if (t === 0) return false;
-  if (sameLength(passes, t)) return passes[t - 1].words[n] !== passes[t].words[n];
-  return !common(passes[t - 1].words, passes[t].words).has(n);
-}
-
-/* The places in `after` of a longest common subsequence with `before`. */
-function common(before, after) {
-  const best = Array.from({ length: before.length + 1 }, () => new Array(after.length + 1).fill(0));
-  for (let i = before.length - 1; i >= 0; i -= 1) {
-    for (let j = after.length - 1; j >= 0; j -= 1) {
-      const same = before[i] === after[j];
-      best[i][j] = same ? best[i + 1][j + 1] + 1 : Math.max(best[i + 1][j], best[i][j + 1]);
-    }
-  }
-  const places = new Set();
-  for (let i = 0, j = 0; i < before.length && j < after.length;) {
-    if (before[i] === after[j]) { places.add(j); i += 1; j += 1; }
-    else if (best[i + 1][j] >= best[i][j + 1]) i += 1;
-    else j += 1;
-  }
-  return places;
-}
 
 /* How a token alone is shown: some are only a space, or a part of a character. */
 export const shown = (pass, n) => pass.words[n] || (pass.spaces[n] ? "␣" : "·");
@@ -65,42 +41,38 @@ export function wordsOf(pass) {
 
 /* The pass that predicted token n as it stands in pass t (mask-predict keeps words from earlier passes). */
 export function origin(passes, t, n) {
-  while (t > 0 && !passes[t].predicted[n]) t -= 1;
+  while (t > 0 && !passes[t].predicted[n] && sameLength(passes, t)) t -= 1;   // else words have moved
   return t;
 }
 
 /* What tokens [start, end) of pass t read: the pass they were made in, and positions in the pass before it. */
 export function context(passes, t, start, end) {
-  const inside = (m) => m >= start && m < end;
   const made = Math.max(...range(start, end).map((n) => origin(passes, t, n)));
+  const moved = made > 0 && !sameLength(passes, made);   // then a position means another word there
+  const read = passes[Math.max(0, made - 1)].words.length;
+  const other = (m) => m < read && (moved || m < start || m >= end);
   const seen = range(start, end).filter((n) => origin(passes, t, n) === made)
-    .flatMap((n) => passes[made].observed?.[n] ?? []).filter((m) => !inside(m) && m < readBy(passes, made).words.length);
-  return { made, seen: [...new Set(seen)].sort((a, b) => a - b) };
+    .flatMap((n) => passes[made].observed?.[n] ?? []).filter(other);
+  return { made, seen: [...new Set(seen)].sort((a, b) => a - b), own: moved ? 0 : end - start };
 }
 
 /* The same in words, for the screen and for screen readers. */
 export function describe(passes, t, start, end) {
-  const { made, seen } = context(passes, t, start, end);
+  const { made, seen, own } = context(passes, t, start, end);
   const tokens = range(start, end);
-  const replaced = tokens.some((n) => isChanged(passes, t, n)) && sameLength(passes, t);
+  const replaced = t > 0 && sameLength(passes, t) && tokens.some((n) => isChanged(passes, t, n));
   const was = replaced ? join(passes[t - 1], tokens) : "";
   const sure = percent(Math.min(...tokens.map((n) => passes[t].probabilities[n])));
   if (tokens.every((n) => isPinned(passes[t], n))) return "pinned by you: seen by all others from the first pass on";
   if (!passes[made].observed) return sure;               // its passes were not watched
   const kept = made < t ? `, kept from pass ${made + 1}` : "";
-  return `${sure}${was ? `, was “${was}”` : ""}${kept} · ${saw(passes, made, seen, tokens.length)}`;
+  return `${sure}${was ? `, was “${was}”` : ""}${kept} · ${saw(passes, made, seen, own)}`;
 }
 
-function saw(passes, made, seen, length) {
+function saw(passes, made, seen, own) {
   if (!seen.length) return "saw no other word, only the source and the length";
-  const read = readBy(passes, made);
-  const others = Math.max(seen.length, read.words.length - length);
-  return `saw ${seen.length} of ${others} others: ${join(read, seen)}`;
-}
-
-/* The pass before; pinned words are seen in the first pass already. */
-function readBy(passes, made) {
-  return passes[Math.max(0, made - 1)];
+  const read = passes[Math.max(0, made - 1)];           // pinned words are seen in the first pass already
+  return `saw ${seen.length} of ${read.words.length - own} others: ${join(read, seen)}`;
 }
 
 function join(pass, tokens) {
