@@ -1,9 +1,9 @@
-"""Beam search: time a step by length of the prefix, and sentences a second of both engines.
+"""Beam search: time per step by length of the prefix, and sentences per second of both engines.
 
     python benchmarks/beam_search.py [--threads 2] [--beam 5]
 
 Random weights, made to end each translation after 25 words. With several threads CTranslate2 has them
-once for one batch at a time, and once a worker each.
+once for one batch at a time, and once for one worker each.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def sources(number: int, vocabulary: int) -> list[list[int]]:
 
 
 def ours(model: Autoregressive, sentences: list[list[int]], beam: int) -> float:
-    """Sentences a second of our own search, 32 at a time, sorted by length."""
+    """Sentences per second of our own search, 32 at a time, sorted by length."""
     ordered = sorted(sentences, key=len)
     start = time.perf_counter()
     for first in range(0, len(ordered), 32):
@@ -106,14 +106,14 @@ def ours(model: Autoregressive, sentences: list[list[int]], beam: int) -> float:
 
 
 def theirs(engine: CTranslate2Engine, sentences: list[list[int]], beam: int) -> float:
-    """Sentences a second of CTranslate2."""
+    """Sentences per second of CTranslate2."""
     start = time.perf_counter()
     engine.translate(sentences, beam, 1.0, with_probabilities=False)
     return len(sentences) / (time.perf_counter() - start)
 
 
 def main() -> None:
-    """Print one block a size."""
+    """Print one block per size."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--beam", type=int, default=5)

@@ -87,13 +87,13 @@ def _variants(arguments: argparse.Namespace) -> dict[str, Callable[[int], float]
     }
 
     def variant(objective: str, kept: bool) -> Callable[[int], float]:
-        learner = GradientAccumulator(model, objectives[objective], options.precision)
-        learner.states = states if kept else None
+        accumulator = GradientAccumulator(model, objectives[objective], options.precision)
+        accumulator.states = states if kept else None
 
         def run(round_: int) -> float:
             began, words = time.perf_counter(), 0
             for number, update in enumerate(updates[round_ * UPDATES : (round_ + 1) * UPDATES]):
-                sums = learner.accumulate(split, update, options.seed, number)
+                sums = accumulator.accumulate(split, update, options.seed, number)
                 normalise(model.parameters(), sums.words, options.clip_norm)
                 optimizer.step()
                 optimizer.zero_grad(set_to_none=True)

@@ -17,6 +17,7 @@ import torch
 
 from disco_mt.data.dataset import Dataset, split_references
 from disco_mt.decoding.options import DecodingOptions
+from disco_mt.engine.select import EngineOptions
 from disco_mt.evaluation.probe import probe
 from disco_mt.evaluation.quality import measure
 from disco_mt.systems.disco.model import DisCo
@@ -29,7 +30,7 @@ from disco_mt.translator import Translator
 
 def measured(model: Path, run: Path, data: Path, dev: list[list[str]], sentences: int) -> dict[str, Any]:
     """One line of the curve."""
-    translator = Translator.from_pretrained(model, threads=torch.get_num_threads())
+    translator = Translator.from_pretrained(model, EngineOptions(threads=torch.get_num_threads()))
     assert isinstance(translator.model, DisCo)
     step = int(model.name.split("-")[1])
     each = next(line["words_per_update"] for line in read_log(run) if line["kind"] == "start")
@@ -38,16 +39,11 @@ def measured(model: Path, run: Path, data: Path, dev: list[list[str]], sentences
     for name, source, reference in dev:
         sources = list(read_lines(Path(source)))[:sentences]
         references = [split_references(line) for line in read_lines(Path(reference))][:sentences]
-        found = translator.translate(sources, *_options())
+        found = translator.translate(sources, DecodingOptions("easy-first"))
         quality = measure([each.text for each in found], references, translator.text.target.language)
         steps = sum(each.steps for each in found) / len(found)
         line["dev"][name] = {"sentences": len(sources), "bleu": quality.bleu, "steps": steps}
     return line
-
-
-def _options() -> tuple[str, int, int]:
-    options = DecodingOptions()
-    return "easy-first", options.iterations, options.length_beam
 
 
 def table(lines: list[dict[str, Any]]) -> str:

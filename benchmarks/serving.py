@@ -190,12 +190,13 @@ async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, text:
 def resident(process: subprocess.Popen[bytes]) -> float:
     """Megabytes of memory, of the server and of the processes that it has started."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="utf-8").split()
-    return sum(_resident(int(pid)) for pid in [process.pid, *children])
+    return sum(_resident(pid) for pid in (process.pid, *map(int, children)))
 
 
 def _resident(pid: int) -> float:
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) / 1024
+    kilobytes: list[str] = re.findall(r"VmRSS:\s+(\d+) kB", status)
+    return int(kilobytes[0]) / 1024
 
 
 def main() -> None:

@@ -1,10 +1,10 @@
-"""Training speed: target words a second, and the share of the best that the machine's matrix product can do.
+"""Training speed: target words per second, and how near it comes to the machine's best matrix product.
 
     python -m benchmarks.training [--threads 1] [--size desk] [--precision bf16] [--optimizer muon]
                                   [--seconds 20] [--profile]
 
-The share is (floating-point operations of an update's matrix products) / (its time) / (operations a second of
-a large square sgemm on the same threads), of the quickest run of each, measured in turn. Counted are the
+The share is (floating-point operations of an update's matrix products) / (its time) / (operations per second
+of a large square sgemm on the same threads), of the quickest run of each, measured in turn. Counted are the
 products that the mathematics asks for, forward and backward, attention and padding included; nothing that is
 computed twice, no softmax, LayerNorm, GELU, dropout or optimizer, all of which take time. An update is what
 training does: batch, losses, gradients, clipping, the optimizer's step.
@@ -119,19 +119,21 @@ class Trainer:
     """The same updates again and again, as training makes them."""
 
     def __init__(self, size: Size, kind: str, precision: str, optimizer: OptimizerName) -> None:
-        self.config = replace(size.model, kind=kind)  # type: ignore[arg-type]
+        self.config = replace(size.model, kind=kind)
         tokens = size.tokens
         self.options = TrainingOptions(batch_tokens=tokens, max_tokens=tokens, optimizer=optimizer)
         self.model = build_model(self.config).train()
         self.optimizer = build_optimizer(self.model, self.options)
-        self.learner = GradientAccumulator(self.model, build_objective(kind, ObjectiveOptions()), precision)
+        self.accumulator = GradientAccumulator(
+            self.model, build_objective(kind, ObjectiveOptions()), precision
+        )
         split = corpus(self.config.target_vocabulary, size.words)
         self.plan = Plan(split, size.tokens, size.tokens, seed=1)
         self.updates = list(islice(self.plan.updates(Position()), BATCHES))
 
     def run(self, update: Update) -> int:
         """One update; returns its target words."""
-        sums = self.learner.accumulate(self.plan.split, update, seed=1, step=1)
+        sums = self.accumulator.accumulate(self.plan.split, update, seed=1, step=1)
         normalise(self.model.parameters(), sums.words, self.options.clip_norm)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -150,9 +152,9 @@ class Trainer:
 class Speed:
     """Of the quickest of several runs of each update, and of the quickest square product."""
 
-    words: float  # target words a second
-    operations: float  # a second, in the products of updates
-    best: float  # operations a second of the square product
+    words: float  # target words per second
+    operations: float  # per second, in the products of updates
+    best: float  # operations per second of the square product
 
     @property
     def share(self) -> float:
@@ -216,7 +218,7 @@ def clock() -> float:
 
 
 def main() -> None:
-    """Print a line a model."""
+    """Print one line per model."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--size", choices=[*SIZES, "all"], default="all")

@@ -41,11 +41,6 @@ QUICK = (["list"], ["show"])  # of a suite
 LONG = ("demo", "experiment", "serve", "suite")  # minutes, hours, or until they are stopped: only looked at
 
 
-if "suite" not in VERBS:  # until `disco suite` is there
-    PAGES = [each for each in PAGES if each.name not in ("data-and-suites.md", "results.md")]
-    RUN = [each for each in RUN if each in PAGES]
-
-
 def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 

@@ -20,13 +20,13 @@ from disco_mt.bench.entries import (
 from disco_mt.bench.measure import Plan
 from disco_mt.bench.sentences import FIXED, Sentence, fixed_structures, random_sentences, read_structures
 from disco_mt.core.errors import UserError
+from disco_mt.data.dataset import Dataset
 from disco_mt.engine.incremental import KIND
 from disco_mt.evaluation.quality import References, read_references
-from disco_mt.experiments.decode import Lab, require_models
-from disco_mt.experiments.systems import Role, has, systems_for
 from disco_mt.nn.directory import read_config
 from disco_mt.nn.find import find_model
 from disco_mt.reporting.timing import spread
+from disco_mt.suites.roles import Role, has, systems_for
 from disco_mt.suites.workspace import Workspace
 from disco_mt.systems.objective import objective_for
 from disco_mt.text.lines import read_lines
@@ -46,7 +46,7 @@ class Inputs:
     def shortlisted(self, shortlist: str) -> Inputs:
         """With every entry that can use a vocabulary shortlist once more, with it."""
         if shortlist and not self.references:
-            raise UserError("a shortlist belongs to a trained model: give --models or --recipe")
+            raise UserError("a shortlist belongs to a trained model: give --models or --suite")
         return replace(self, entries=tuple(with_shortlist(self.entries, shortlist)))
 
     def plan(self, plan: Plan, timed: int, batched: int) -> Plan:
@@ -116,11 +116,12 @@ def suite_inputs(workspace: Workspace) -> Inputs:
         by_data = [Role(kind, (data,), objective_for(kind, "")) for data in ("distilled", "raw")]
         roles += [role for role in by_data if has(suite, role)][:1]
     names = systems_for(suite, roles)
-    require_models(workspace, names)
-    lab = Lab(workspace)
-    weights = [_trained(lab.model(name), name) for name in names]
-    inputs = _trained_inputs(suite.name, weights, lab.sources("test"))
-    return replace(inputs, references=lab.references("test"), language=lab.language)
+    workspace.require_models(names)
+    weights = [_trained(workspace.model(name), name) for name in names]
+    dataset = Dataset.open(workspace.dataset("raw"))
+    test = dataset.splits["test"]
+    inputs = _trained_inputs(suite.name, weights, test.source_text())
+    return replace(inputs, references=test.references(), language=dataset.text.target.language)
 
 
 def _trained(path: Path, name: str) -> Weights:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from statistics import fmean
 from typing import Any
 
@@ -24,6 +22,7 @@ from disco_mt.bench.compare import (
 )
 from disco_mt.bench.measure import Measured, Result
 from disco_mt.bench.work import mean_gflop, speed
+from disco_mt.core.machine import package_version, processor
 from disco_mt.engine.select import arithmetic
 from disco_mt.evaluation.quality import Quality
 from disco_mt.reporting.plots import Figure, Series
@@ -261,26 +260,11 @@ def load_note(measured: Measured) -> str:
 def machine_facts() -> dict[str, str]:
     """What times depend on."""
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "cores": str(os.cpu_count()),
-        **{name: _version(name) for name in ("torch", "ctranslate2", "onnxruntime")},
+        **{name: package_version(name) for name in ("torch", "ctranslate2", "onnxruntime")},
         "int8 of DisCo": arithmetic("int8"),
     }
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as stream:
-            return next(line.split(":")[1].strip() for line in stream if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"
 
 
 def _json(

@@ -6,6 +6,7 @@ import errno
 import gc
 import importlib
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable
@@ -31,7 +32,7 @@ VERBS = {
     "experiment": "a table or figure of the paper: ours beside its own",
     "serve": "an HTTP API and a page in front of models",
     "trace": "a translation pass by pass: in the terminal, as a page, as a picture",
-    "recipe": "whole experiments, from the data to the scores: list, show, run",
+    "suite": "whole experiments, from the data to the tables: list, show, run, package",
     "export": "a model for another engine: ctranslate2, onnx",
     "shortlist": "a dataset -> which words go together: fewer to choose from, faster translation",
     "import-fairseq": "the authors' checkpoint -> a model directory",
@@ -39,6 +40,9 @@ VERBS = {
     "prune-vocabulary": "an imported model -> one with the pieces that your text uses",
     "info": "versions, threads, device, models found",
 }
+
+RENAMED = {"recipe": "suite"}
+"""Verbs of earlier versions -> what they are called now."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -71,6 +75,9 @@ def _dispatch(arguments: list[str]) -> int:
     if arguments[0] == "--version":
         print(f"disco {__version__}")
         return 0
+    if arguments[0] in RENAMED:
+        new = RENAMED[arguments[0]]
+        raise UserError(f"disco {arguments[0]} is now disco {new}: disco {shlex.join([new, *arguments[1:]])}")
     if arguments[0] not in VERBS:
         raise UserError(f"unknown verb {arguments[0]!r}; there are: {', '.join(VERBS)}")
     return _command(arguments[0])(arguments[1:])

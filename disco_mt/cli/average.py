@@ -43,7 +43,8 @@ def run(
         print(json.dumps({"out": str(out), "averaged": averaged, "means": means}))
     else:
         why = ", the number with the best dev BLEU" if scores else ""
-        print(f"{out}: the mean of {len(chosen)} checkpoints of {run_}{why}")
+        what = "the best checkpoint" if len(chosen) == 1 else f"the mean of {len(chosen)} checkpoints"
+        print(f"{out}: {what} of {run_}{why}")
         for each in chosen:
             print(f"  step {each.step:>9,}   dev BLEU {each.bleu:5.2f}")
     return 0

@@ -47,14 +47,14 @@ class BenchCommand:
 
     disco bench --models disco cmlm at --source test.en --reference test.de --out trained
 
-    Without --models or --recipe weights are random, and the table says what follows from that.
+    Without --models or --suite weights are random, and the table says what follows from that.
     """
 
     size: Size = "base"
     """Sizes of random models: base (the paper's, 6+6 layers, 512 wide) or desk (3+3, 128)."""
     models: tuple[str, ...] = ()
     """Trained models instead: directories, shipped names, ids on the hub."""
-    recipe: str = ""
+    suite: str = ""
     """Or the trained models of a suite, on its test set."""
     source: Path | None = None
     """With --models: a file of sentences to translate."""
@@ -78,7 +78,7 @@ class BenchCommand:
     only: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """Systems whose label has these words; may be given several times. Default: all."""
     shortlist: str = ""
-    """With --models or --recipe: a file of `disco shortlist`; what can use it is timed with it, too."""
+    """With --models or --suite: a file of `disco shortlist`; what can use it is timed with it, too."""
     scaling: bool = False
     """Instead: time of a pass by length up to 100 tokens, and by K, with fitted exponents."""
     record: Path | None = None
@@ -86,7 +86,7 @@ class BenchCommand:
     quick: bool = False
     """A minute instead of many: desk size, two sentences, two repeats, one thread."""
     runs: Path | None = None
-    """With --recipe: folder of results; by default DISCO_RUNS, or the user's cache folder."""
+    """With --suite: folder of results; by default DISCO_RUNS, or the user's cache folder."""
     out: Path | None = None
     """Folder to write: report.md, measurements.json, plots. It must not exist yet."""
     json: bool = False
@@ -102,8 +102,8 @@ class BenchCommand:
                 at_least(f"--{name}", value, 1)
         if not self.lengths:
             raise UserError("--lengths needs at least one length")
-        if self.models and self.recipe:
-            raise UserError("give --models or --recipe, not both")
+        if self.models and self.suite:
+            raise UserError("give --models or --suite, not both")
         if (self.source or self.reference) and not self.models:
             raise UserError("--source and --reference go with --models")
 
@@ -199,9 +199,8 @@ def quick(command: BenchCommand) -> BenchCommand:
 def _inputs(command: BenchCommand) -> Inputs:
     if command.models:
         return model_inputs(command.models, command.source, command.reference)
-    if command.recipe:
-        suite = load_suite(command.recipe)
-        return suite_inputs(Workspace(suite, command.runs and command.runs / suite.name))
+    if command.suite:
+        return suite_inputs(Workspace(load_suite(command.suite), command.runs))
     return random_inputs(command.size, command.lengths, command.sentences, command.structure)
 
 
@@ -232,4 +231,6 @@ def _warn(text: str) -> None:
 
 def main(arguments: list[str]) -> int:
     """The verb."""
+    if any(word.partition("=")[0] == "--recipe" for word in arguments):
+        raise UserError("--recipe is now --suite; see docs/migration-0.2.md")
     return run(call(BenchCommand, "bench", arguments))

@@ -13,8 +13,8 @@ from disco_mt.cli.common import call, use_threads, writing
 from disco_mt.core.errors import UserError
 from disco_mt.evaluation.quality import read_references
 from disco_mt.experiments import EXPERIMENTS, load
-from disco_mt.experiments.decode import Lab, require_models
-from disco_mt.experiments.experiment import Experiment, Options, run_experiment
+from disco_mt.experiments.decode import Lab
+from disco_mt.experiments.experiment import Options, run_experiment
 from disco_mt.experiments.results import export, named_results, read_results, recompute, recomputed_table
 from disco_mt.nn.find import check_device
 from disco_mt.reporting.plots import require_matplotlib
@@ -24,14 +24,20 @@ from disco_mt.reporting.verdicts import Judge
 from disco_mt.suites.suite import load_suite, shipped_suites
 from disco_mt.suites.workspace import Workspace
 
-DESK = "multi30k.en-de"
+GONE = {
+    "--recipe": "--recipe is now --suite",
+    "--scale": "--scale is gone: name the suite, such as --suite wmt14.en-de",
+    "--steps": "--steps is gone: batch-size and data-size compare models of a suite (multi30k-sizes.en-de)",
+}
+"""Options of earlier versions, and what to use now."""
+RENAMED = {"two-readers": "reranking"}
 
 
 @dataclass(frozen=True)
 class ExperimentCommand:
     """Repeat a table or figure of the paper with the models of a suite, and say which of its claims hold.
 
-    disco experiment main --recipe multi30k.en-de
+    disco experiment main --suite multi30k.en-de
 
     disco experiment speed --threads 1 --out speed
 
@@ -44,8 +50,8 @@ class ExperimentCommand:
 
     name: tyro.conf.Positional[str]
     """Which experiment."""
-    recipe: str = ""
-    """Suite whose models are compared. Default: multi30k.en-de; with --scale paper, the paper's corpora."""
+    suite: str = "multi30k.en-de"
+    """Suite whose models are compared. Default: multi30k.en-de."""
     runs: Path | None = None
     """Folder of results; by default DISCO_RUNS, or the user's cache folder."""
     data: Path | None = None
@@ -64,53 +70,35 @@ class ExperimentCommand:
 
 
 def run(command: ExperimentCommand) -> int:
-    """Run an experiment on each of its suites."""
+    """Run an experiment on the models of a suite."""
     experiment = load(command.name)
     if experiment.plots:
         require_matplotlib()
     use_threads(command.threads)
     check_device(command.device)
-    names = suites(command.name, experiment, command.recipe, command.options)
-    for name in names:
-        suite = load_suite(name)
-        workspace = Workspace(suite, command.runs and command.runs / suite.name, command.data)
-        require_models(workspace, experiment.needs(workspace.suite))
-        lab = Lab(workspace, command.options.samples, command.device, command.quiet)
-        report = run_experiment(experiment, lab, command.options, typed(command, name))
-        out = command.out or Path("experiments") / command.name
-        folder = out / workspace.suite.name if len(names) > 1 else out
-        with writing(folder):
-            path = write_report(report, folder)
-        if command.export is not None:
-            with writing(command.export):
-                export(lab, command.name, command.export)
-        if not command.quiet:
-            print(to_markdown(report))
-            print(f"Written to {path}")
+    workspace = Workspace(load_suite(command.suite), command.runs, command.data)
+    workspace.require_models(experiment.needs(workspace.suite))
+    lab = Lab(workspace, command.options.samples, command.device, command.quiet)
+    report = run_experiment(experiment, lab, command.options, typed(command))
+    folder = command.out or Path("experiments") / command.name
+    with writing(folder):
+        path = write_report(report, folder)
+    if command.export is not None:
+        with writing(command.export):
+            export(lab, command.name, command.export)
+    if not command.quiet:
+        print(to_markdown(report))
+        print(f"Written to {path}")
     return 0
 
 
-def typed(command: ExperimentCommand, recipe: str) -> str:
+def typed(command: ExperimentCommand) -> str:
     """The command that makes the same report, without the folders of this machine."""
-    known = recipe if recipe in shipped_suites() else Path(recipe).name
+    suite = command.suite if command.suite in shipped_suites() else Path(command.suite).name
     threads = ["--threads", str(command.threads)] if command.threads else []
     return shlex.join(
-        ["disco", "experiment", command.name, "--recipe", known, *threads, *command.options.changed()]
+        ["disco", "experiment", command.name, "--suite", suite, *threads, *command.options.changed()]
     )
-
-
-def suites(name: str, experiment: Experiment, recipe: str, options: Options) -> list[str]:
-    """The suites to run on; at the paper's scale, all of the experiment must ship or be given."""
-    if recipe or options.scale == "desk":
-        return [recipe or DESK]
-    missing = [each for each in experiment.paper_suites if each not in shipped_suites()]
-    if missing:
-        raise UserError(
-            f"experiment {name} at --scale paper needs the suites {', '.join(missing)}, which this version "
-            f"does not have; it has: {', '.join(shipped_suites()) or 'none'}. Give your own with --recipe "
-            "FILE.toml"
-        )
-    return list(experiment.paper_suites)
 
 
 def recompute_scores(
@@ -126,8 +114,8 @@ def recompute_scores(
 
     Args:
         results: Folder of SPLIT.SYSTEM.STRATEGY.tsv files, each with its .json.
-        references: One or more files with a reference a line, for the translations of the test set.
-        all_references: A file with all references of a line of the test set, separated by tabs.
+        references: One or more files with one reference per line, for the translations of the test set.
+        all_references: A file with all references of each test sentence on one line, separated by tabs.
         valid_references: The same for those of the dev set; without them, these are left out.
         valid_all_references: The same for those of the dev set.
     """
@@ -166,8 +154,8 @@ def compare(
         names: Two files of the folder without .tsv, before and after; or four: how much more is gained from
             the first to the second than from the third to the fourth.
         results: Folder of SPLIT.SYSTEM.STRATEGY.tsv files, each with its .json.
-        references: One or more files with a reference a line, for the split of these translations.
-        all_references: A file with all references of a line, separated by tabs.
+        references: One or more files with one reference per line, for the split of these translations.
+        all_references: A file with all references of each sentence on one line, separated by tabs.
         samples: Resampled test sets.
     """
     if len(names) not in (2, 4):
@@ -189,6 +177,11 @@ def main(arguments: list[str]) -> int:
     if not arguments:
         print("\n".join(f"  disco experiment {name:<22}{about}" for name, about in EXPERIMENTS.items()))
         return 0
+    for word in arguments:
+        if word.partition("=")[0] in GONE:
+            raise UserError(GONE[word.partition("=")[0]])
+    if arguments[0] in RENAMED:
+        raise UserError(f"experiment {arguments[0]} is now {RENAMED[arguments[0]]}")
     if arguments[0] == "recompute":
         return call(recompute_scores, "experiment recompute", arguments[1:])
     if arguments[0] == "compare":

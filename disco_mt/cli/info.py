@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
 import tyro
 
+from disco_mt.core.machine import package_version
 from disco_mt.nn.find import shipped_models
 from disco_mt.suites.suite import shipped_suites
 from disco_mt.training.recipe import shipped_recipes
@@ -19,7 +19,7 @@ _EXTRAS = ("ctranslate2", "jieba")
 
 
 def info(json_: Annotated[bool, tyro.conf.arg(name="json")] = False) -> int:
-    """Versions, threads, devices, and the models, recipes and suites (`disco recipe`) that ship.
+    """Versions, threads, devices, and the models, recipes and suites (`disco suite`) that ship.
 
     Args:
         json_: Print as JSON.
@@ -45,17 +45,10 @@ def gather() -> dict[str, Any]:
     return {
         "disco": __version__,
         "python": platform.python_version(),
-        **{name: _version(name) for name in (*_PACKAGES, *_EXTRAS)},
+        **{name: package_version(name) for name in (*_PACKAGES, *_EXTRAS)},
         "threads": torch.get_num_threads(),
         "devices": devices,
         "models": shipped_models(),
         "recipes": shipped_recipes(),
         "suites": shipped_suites(),
     }
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"

@@ -45,11 +45,3 @@ def refuse_unknown(content: Table, known: tuple[str, ...], where: str) -> None:
     for key in content:
         if key not in known:
             raise UserError(f"{where}unknown key '{key}'; known keys: {', '.join(sorted(known))}")
-
-
-def tuples(content: Table) -> Table:
-    """The same with tuples for lists, as frozen dataclasses have them."""
-    return {
-        key: tuple(value) if isinstance(value, list) else tuples(value) if isinstance(value, dict) else value
-        for key, value in content.items()
-    }

@@ -8,7 +8,6 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -17,6 +16,7 @@ from safetensors import SafetensorError
 
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import refuse_existing, sha256
+from disco_mt.core.machine import package_version
 from disco_mt.core.progress import Advance, stage
 from disco_mt.core.settings import at_least, one_of
 from disco_mt.data.dataset import Dataset, Side, id_type, read_description
@@ -133,7 +133,7 @@ def distill(options: DistillOptions, command: str = "", quiet: bool = False) -> 
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UserError(
-            f"cannot write {options.out}: {reason}; finished shards are kept: mend this (free some space?) "
+            f"cannot write {options.out}: {reason}; finished shards are kept: fix this (free some space?) "
             "and give the same command again"
         ) from error
     train = read_description(options.out, "dataset.json", "a dataset directory")["splits"]["train"]
@@ -261,7 +261,7 @@ def _provenance(
         "versions": {
             "disco_mt": __version__,
             "python": platform.python_version(),
-            **{name: _version(name) for name in packages},
+            **{name: package_version(name) for name in packages},
         },
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -276,10 +276,3 @@ def _dev_bleu(extra: dict[str, Any]) -> float | None:
     """The score that `disco train` noted down; a mean of models has those of its parts instead."""
     dev = extra.get("dev")
     return dev.get("bleu") if isinstance(dev, dict) else None
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # whoever needs it says so
-        return "not installed"

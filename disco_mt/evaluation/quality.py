@@ -290,18 +290,6 @@ def to_lines(quality: Quality) -> list[str]:
     return [f"{name:<13}{value:>8}  {note}".rstrip() for name, value, note in rows]
 
 
-def comparison_lines(comparison: Comparison) -> list[str]:
-    """Two systems side by side, as plain text; the verdict is in words."""
-    c = comparison
-    verdict = "significant" if c.p_value < 0.05 else "not a difference that this test set can show"
-    return [
-        f"BLEU {c.bleu_a:.2f} -> {c.bleu_b:.2f}: {c.difference:+.2f}, "
-        f"95 % interval [{c.low:+.2f}, {c.high:+.2f}]",
-        f"paired bootstrap, p = {c.p_value:.4f}: {verdict}",
-        c.signature,
-    ]
-
-
 def _check(hypotheses: Sequence[str], references: References) -> None:
     if len(hypotheses) != len(references):
         raise UserError(

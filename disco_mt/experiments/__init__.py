@@ -1,4 +1,4 @@
-"""The paper's tables and figures, each a file with an `EXPERIMENT`. `disco experiment NAME` runs one."""
+"""The paper's tables and figures, one file each, with an `EXPERIMENT`. `disco experiment NAME` runs one."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ EXPERIMENTS = {
     "curves": "how the models were trained: dev BLEU by epoch, time",
     "main": "Tables 1-3: AT, CMLM and DisCo, every decoder",
     "speed": "Figure 2: time and BLEU, one sentence at a time",
+    "batch-size": "Figure 3: quality against training batch size (suite multi30k-sizes.en-de)",
+    "example": "Figure 4: one sentence, pass by pass, T=5",
+    "length-beam": "Figure 5: BLEU against the length beam",
+    "steps-by-length": "Figure 6: steps against length",
     "distillation": "Table 4: raw and distilled data",
     "contextless": "Table 5: AT with contextless keys and values",
     "easy-first-training": "Table 6: training in the easy-first order",
     "strategies": "Table 7: decoding strategies of one DisCo",
-    "length-beam": "Figure 5: BLEU against the length beam",
-    "steps-by-length": "Figure 6: steps against length",
-    "example": "Figure 4: one sentence, pass by pass, T=5",
-    "batch-size": "Figure 3: quality against training batch size (trains models)",
-    "data-size": "DisCo against CMLM as data grows (trains models)",
-    "two-readers": "beyond the paper: one model that writes in parallel and reads left to right",
+    "data-size": "Section 4.3: DisCo against CMLM as data grows (suite multi30k-sizes.en-de)",
+    "reranking": "beyond the paper: one model that decodes in parallel and reranks its own candidates",
     "pins": "beyond the paper: pinned words, and what the other words gain from them",
 }
 """Names, with what they repeat. A module is imported only when its experiment runs."""
@@ -34,5 +34,5 @@ def load(name: str) -> Experiment:
     if name not in EXPERIMENTS:
         raise UserError(f"there is no experiment {name!r}; there are: {', '.join(EXPERIMENTS)}")
     module = importlib.import_module(f"disco_mt.experiments.{name.replace('-', '_')}")
-    found: Experiment = module.EXPERIMENT
-    return found
+    experiment: Experiment = module.EXPERIMENT
+    return experiment

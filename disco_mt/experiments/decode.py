@@ -1,8 +1,8 @@
 """Translations of the dev and test sets, made once: every table takes them from the workspace's cache.
 
-FOLDER/hypotheses/SYSTEM/SPLIT-HASH.jsonl has a line a sentence (text, steps, score, tokens), the .json beside
-it what made them and how long it took. The hash is over the weights, the sources and the decoding options, so
-that a new model never meets old translations.
+FOLDER/hypotheses/SYSTEM/SPLIT-HASH.jsonl has one line per sentence (text, steps, score, tokens); the .json
+beside it says what made them and how long it took. The hash is over the weights, the sources and the decoding
+options, so that a new model never meets old translations.
 """
 
 from __future__ import annotations
@@ -25,49 +25,43 @@ from disco_mt.data.dataset import Dataset, Split
 from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.engine.select import EngineOptions
 from disco_mt.evaluation.quality import Quality, measure
-from disco_mt.evaluation.tune import Tried, Weight, choose, tune, with_weight
-from disco_mt.experiments.systems import BEAM, Role, system_for
+from disco_mt.evaluation.tune import TRIES, Tried, Weight, choose, tune, with_weight
 from disco_mt.reporting.timing import Timing, spread, take_turns
 from disco_mt.reporting.verdicts import Judge
+from disco_mt.suites.roles import BEAM, Role, system_for
 from disco_mt.suites.suite import Suite
 from disco_mt.suites.workspace import Workspace
+from disco_mt.systems import SYSTEMS
 from disco_mt.text.lines import read_lines
 from disco_mt.translator import Translator
 
 SplitName = Literal["valid", "test"]
 FORMAT = 1  # of the cache; part of every hash
 
-# What each strategy reads; the other options would only give one translation several names.
-_READ: dict[str, tuple[str, ...]] = {
-    "beam": ("beam", "length_penalty"),
-    "greedy": (),
-    "autoregressive": ("length_beam", "length_weight"),
-}
-_ITERATIVE = ("iterations", "length_beam")
-
 
 @dataclass(frozen=True)
 class Decoding:
-    """One row of a table: a system, how it decodes, and who picks among its candidates ("self", a system)."""
+    """One row of a table: a system, how it decodes, and what reranks its candidates ("self" or a system)."""
 
     system: str
     options: DecodingOptions
-    rescore_with: str = ""
+    rerank_with: str = ""
 
     def settings(self) -> dict[str, Any]:
-        """The options that matter to this strategy."""
-        names = _READ.get(self.options.strategy, _ITERATIVE)
-        iterative = names is _ITERATIVE
-        if iterative and self.options.alpha != 1:
-            names = (*names, "length_penalty")
+        """The options that matter to this strategy; others would only give one translation several names."""
+        settings: dict[str, Any] = {"strategy": self.options.strategy}
+        names = _options_read(self.options.strategy)
+        for name in names:
+            settings[name] = getattr(self.options, name)
+        if "length_penalty" in names:
+            settings["length_penalty"] = self.options.alpha
+            if self.options.alpha == 1 and "beam" not in names:
+                del settings["length_penalty"]
         if self.options.effort == "high":
-            names = (*names, "effort")
-        if self.rescore_with:
-            names = (*names, "length_weight")
-        read = {"length_penalty": self.options.alpha, "length_weight": self.options.weight}
-        return {"strategy": self.options.strategy} | {
-            name: read.get(name, getattr(self.options, name)) for name in names
-        }
+            settings["effort"] = "high"
+        if self.rerank_with or "length_weight" in names:
+            settings["length_weight"] = self.options.weight
+        return settings
 
     def slug(self, without: str = "") -> str:
         """A name for files, such as disco.easy-first.T10.K5; `without` one of the settings."""
@@ -75,9 +69,9 @@ class Decoding:
         short["length_weight"] = "weight"
         kept = {name: value for name, value in self.settings().items() if name != without}
         parts = [f"{short[name]}{value:g}" for name, value in kept.items() if name in short]
-        rescored = [f"rescored-{self.rescore_with}"] if self.rescore_with else []
-        rescored += ["high"] if self.options.effort == "high" else []
-        return ".".join([self.system, self.options.strategy, *rescored, *parts])
+        how = ["high"] if self.options.effort == "high" else []
+        how += [f"reranked-{self.rerank_with}"] if self.rerank_with else []
+        return ".".join([self.system, self.options.strategy, *how, *parts])
 
 
 @dataclass(frozen=True)
@@ -103,8 +97,10 @@ class Lab:
     def __init__(
         self, workspace: Workspace, samples: int = 1000, device: str = "cpu", quiet: bool = True
     ) -> None:
-        self.workspace, self.samples, self.device, self.quiet = workspace, samples, device, quiet
-        self.variants: dict[str, Path] = {}  # models that an experiment trained itself
+        self.workspace = workspace
+        self.samples = samples
+        self.device = device
+        self.quiet = quiet
         self.used: dict[tuple[str, str], Hypotheses] = {}  # by split and slug: what an export writes
         self.choices: dict[str, str] = {}  # what was chosen on dev
         self._translators: dict[tuple[str, str, str], Translator] = {}
@@ -121,6 +117,11 @@ class Lab:
     def dataset(self) -> Dataset:
         """Dev and test are those of the raw pairs, whatever a system was trained on."""
         return _open(self.workspace.dataset("raw"))
+
+    @property
+    def papers_corpus(self) -> bool:
+        """Is it one of the paper's corpora, so that its tokenised BLEU means something?"""
+        return self.suite.data.source == "mtdata"
 
     def sources(self, split: SplitName) -> list[str]:
         """The sentences to translate."""
@@ -139,23 +140,28 @@ class Lab:
         """The target language."""
         return self.dataset().text.target.language
 
-    def model(self, system: str) -> Path:
-        """A model directory: of a variant, or of a system of the suite."""
-        return self.variants[system] if system in self.variants else self.workspace.model(system)
+    def updates(self) -> dict[str, int]:
+        """Updates of the models that were used, as far as their training logs are there."""
+        names = {found.decoding.system for found in self.used.values()}
+        return {
+            name: self.workspace.updates(name)
+            for name in self.suite.systems
+            if name in names and self.workspace.is_trained(name)
+        }
 
     def translator(self, decoding: Decoding, engine: str = "reference") -> Translator:
-        """The loaded model, with its rescorer.
+        """The loaded model, with its reranker.
 
         Times are compared on equal terms, by the plain algorithms. Engine "" is the fastest, which finds the
         same translations in the same steps.
         """
-        key = decoding.system, decoding.rescore_with, engine
+        key = decoding.system, decoding.rerank_with, engine
         if key not in self._translators:
-            other = decoding.rescore_with
-            reader = other if other in ("", "self") else self.model(other)
-            path, threads = self.model(decoding.system), torch.get_num_threads()
+            other = decoding.rerank_with
+            reranker = other if other in ("", "self") else self.workspace.model(other)
+            path, threads = self.workspace.model(decoding.system), torch.get_num_threads()
             self._translators[key] = Translator.from_pretrained(
-                path, EngineOptions(self.device, engine, threads=threads), reader or "none"
+                path, EngineOptions(self.device, engine, threads=threads), reranker or "none"
             )
         return self._translators[key]
 
@@ -169,21 +175,22 @@ class Lab:
         self.used[split, decoding.slug()] = found
         return found
 
+    def decode_all(self, decodings: Mapping[str, Decoding], split: SplitName) -> dict[str, Hypotheses]:
+        """The translations of a split by each decoding, by its label."""
+        return {label: self.decode(decoding, split) for label, decoding in decodings.items()}
+
     def quality(self, found: Hypotheses, paper_bleu: bool = False) -> Quality:
         """Scores of translations."""
         return measure(found.texts, self.references(found.split), self.language, paper_bleu)
 
     def tuned(self, decoding: Decoding, weight: Weight) -> Decoding:
-        """The same decoding with the value of a weight that dev chooses (evaluation.tune).
-
-        Eleven values are tried; the fastest engine need not decode again for each.
-        """
+        """The same decoding with the value of a weight that dev chooses (evaluation.tune)."""
         description = {**self._description(decoding, "valid"), "tuned": weight}
         path = self._cache(decoding.system, f"tuned-{weight}", description).with_suffix(".json")
         if not path.exists():
             translator, found = self.translator(decoding, engine=""), []
             lines, references = self.sources("valid"), self.references("valid")
-            with stage(f"{decoding.system}: tuning {weight}", 11, self.quiet) as advance:
+            with stage(f"{decoding.system}: tuning {weight}", TRIES, self.quiet) as advance:
                 for each in tune(translator, lines, references, decoding.options, weight):
                     found.append(each)
                     advance(1)
@@ -221,15 +228,15 @@ class Lab:
         """All that the translations follow from."""
         models = [
             decoding.system,
-            *([decoding.rescore_with] if decoding.rescore_with not in ("", "self") else []),
+            *([decoding.rerank_with] if decoding.rerank_with not in ("", "self") else []),
         ]
         return {
             "format": FORMAT,
             "system": decoding.system,
             "decoding": decoding.settings(),
-            "rescore_with": decoding.rescore_with,
+            "rerank_with": decoding.rerank_with,
             "split": split,
-            "weights": {name: _weights(self.model(name)) for name in models},
+            "weights": {name: _weights(self.workspace.model(name)) for name in models},
             "sources": _hash(self.sources(split)),
         }
 
@@ -256,20 +263,6 @@ class Lab:
         )
 
 
-def require_models(workspace: Workspace, systems: Sequence[str]) -> None:
-    """Refuse before any work where models are missing, with the commands that make them."""
-    stages = {each.name: each for each in workspace.stages()}
-    missing = [name for name in systems if not stages[f"average:{name}"].done]
-    if not missing:
-        return
-    commands = [f"disco recipe run {workspace.suite.name} --stage average:{name}" for name in missing]
-    raise UserError(
-        f"{len(missing)} of the models that this experiment compares are not there yet "
-        f"({', '.join(missing)}). "
-        "Make them, each with all that it needs:\n  " + "\n  ".join(commands)
-    )
-
-
 def _read(path: Path, decoding: Decoding, split: SplitName, sentences: int) -> Hypotheses:
     rows = [json.loads(line) for line in read_lines(path.with_suffix(".jsonl"))]
     if len(rows) != sentences:
@@ -279,6 +272,12 @@ def _read(path: Path, decoding: Decoding, split: SplitName, sentences: int) -> H
     seconds = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))["seconds"]
     texts, steps = tuple(row["text"] for row in rows), tuple(row["steps"] for row in rows)
     return Hypotheses(decoding, split, texts, steps, tuple(row["tokens"] for row in rows), seconds)
+
+
+def _options_read(strategy: str) -> tuple[str, ...]:
+    """What a strategy reads: the same in every system that has it."""
+    decoders = [system.decoders[strategy] for system in SYSTEMS.values() if strategy in system.decoders]
+    return decoders[0].options if decoders else ()
 
 
 @cache

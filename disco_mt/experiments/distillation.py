@@ -2,76 +2,67 @@
 
 from __future__ import annotations
 
-from disco_mt.decoding.options import DecodingOptions
-from disco_mt.experiments import paper, systems
+from disco_mt.experiments import paper
 from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.systems import Role, mask_predict
 from disco_mt.reporting.reports import Report
 from disco_mt.reporting.tables import Table, number, signed
 from disco_mt.reporting.verdicts import Judge, Texts, Verdict
+from disco_mt.suites import roles
+from disco_mt.suites.roles import mask_predict
 from disco_mt.suites.suite import Suite
 
-CMLM, DISCO, AT = (
-    (systems.CMLM_RAW, systems.CMLM),
-    (systems.DISCO_RAW, systems.DISCO),
-    (systems.AT_RAW, systems.AT),
-)
-Pairs = dict[str, tuple[Hypotheses, Hypotheses]]
+CMLM = (roles.CMLM_RAW, roles.CMLM)
+DISCO = (roles.DISCO_RAW, roles.DISCO)
+AT = (roles.AT_RAW, roles.AT)
+DECODERS = {
+    "CMLM + MaskP, T=4": (CMLM, mask_predict(4)),
+    "CMLM + MaskP, T=10": (CMLM, mask_predict(10)),
+    "DisCo + MaskP, T=4": (DISCO, mask_predict(4)),
+    "DisCo + MaskP, T=10": (DISCO, mask_predict(10)),
+    "DisCo + EasyF, T=10": (DISCO, roles.EASY_FIRST),
+    "AT Base, b=1": (AT, roles.GREEDY),
+    "AT Base, b=5": (AT, roles.BEAM),
+}
+DIRECTIONS = ("en-de", "ro-en")
+Pairs = dict[str, tuple[Hypotheses, Hypotheses]]  # label -> raw, distilled
 
 
-def run(lab: Lab, options: Options, command: str) -> Report:
-    """Each decoder on the raw and on the distilled model."""
-    found = _decode(lab)
-    return Report(
-        title=f"Distillation: {lab.suite.name}",
-        source=paper.TABLE_4,
-        command=command,
-        tables=(_table(lab, found),),
-        verdicts=_verdicts(lab.judge("valid"), found),
-        inconsistencies=paper.INCONSISTENCIES["distillation"],
-    )
+def run(lab: Lab, options: Options) -> Report:
+    """Each decoder on the raw and on the distilled model; AT only where the suite has a distilled one."""
+    found: Pairs = {}
+    for label, (pair, decoding) in DECODERS.items():
+        if pair == AT and not roles.has(lab.suite, roles.AT):
+            continue
+        names = [lab.system(role) for role in pair]
+        beam = decoding == roles.BEAM
+        decodings = [lab.beam(name) if beam else Decoding(name, decoding) for name in names]
+        raw, distilled = (lab.decode(each, "valid") for each in decodings)
+        found[label] = raw, distilled
+    return Report((_table(lab, found),), _verdicts(lab.judge("valid"), found))
 
 
-def _decode(lab: Lab) -> Pairs:
-    def pair(roles: tuple[Role, Role], options: DecodingOptions) -> tuple[Hypotheses, Hypotheses]:
-        raw, distilled = (lab.decode(Decoding(lab.system(role), options), "valid") for role in roles)
-        return raw, distilled
-
-    found = {
-        "CMLM + MaskP, T=4": pair(CMLM, mask_predict(4)),
-        "CMLM + MaskP, T=10": pair(CMLM, mask_predict(10)),
-        "DisCo + MaskP, T=4": pair(DISCO, mask_predict(4)),
-        "DisCo + MaskP, T=10": pair(DISCO, mask_predict(10)),
-        "DisCo + EasyF, T=10": pair(DISCO, systems.EASY_FIRST),
-    }
-    if systems.has(lab.suite, systems.AT):
-        raw, distilled = (lab.decode(lab.beam(lab.system(role)), "valid") for role in AT)
-        found |= {"AT Base, b=1": pair(AT, systems.GREEDY), "AT Base, b=5": (raw, distilled)}
-    return found
+def needs(suite: Suite) -> list[str]:
+    """All six; a suite may do without distilled AT, and so without its rows."""
+    return roles.systems_for(suite, (*CMLM, *DISCO, *(AT if roles.has(suite, roles.AT) else ())))
 
 
 def _table(lab: Lab, found: Pairs) -> Table:
     rows = []
     for label, pair in found.items():
         raw, distilled = (lab.quality(each).bleu for each in pair)
-        theirs = paper.DISTILLATION[label]
-        cells = [text for name in ("en-de", "ro-en") for text in _theirs(theirs.get(name))]
+        theirs = [paper.DISTILLATION[label].get(direction) for direction in DIRECTIONS]
+        cells = [
+            number(value, 1)
+            for entry in theirs
+            for value in ((entry.raw, entry.distilled, entry.gain) if entry else (None, None, None))
+        ]
         rows.append((label, number(raw), number(distilled), signed(distilled - raw), *cells))
-    header = ("system", "raw", "distilled", "gain", *(_named("en-de")), *(_named("ro-en")))
+    beside = [f"paper {direction}: {name}" for direction in DIRECTIONS for name in ("raw", "dist.", "gain")]
     signature = lab.quality(found["DisCo + EasyF, T=10"][0]).bleu_signature
     note = f"Dev BLEU (sacreBLEU `{signature}`); the paper's is tokenised BLEU on WMT dev sets."
+    header = ("system", "raw", "distilled", "gain", *beside)
     return Table(f"Ours ({lab.suite.name}) beside the paper's", header, tuple(rows), note)
-
-
-def _named(direction: str) -> tuple[str, ...]:
-    return tuple(f"paper {direction}: {name}" for name in ("raw", "dist.", "gain"))
-
-
-def _theirs(entry: paper.Distilled | None) -> tuple[str, str, str]:
-    if entry is None:
-        return "–", "–", "–"
-    return number(entry.raw, 1), number(entry.distilled, 1), number(entry.gain, 1)
 
 
 def _verdicts(judge: Judge, found: Pairs) -> tuple[Verdict, ...]:
@@ -106,14 +97,10 @@ def _verdicts(judge: Judge, found: Pairs) -> tuple[Verdict, ...]:
     return (*helps, *more, *less)
 
 
-def needs(suite: Suite) -> list[str]:
-    """All six; a suite may do without distilled AT, and so without these rows."""
-    return systems.systems_for(suite, (*CMLM, *DISCO, *(AT if systems.has(suite, systems.AT) else ())))
-
-
 EXPERIMENT = Experiment(
     "Distillation",
+    paper.TABLE_4,
     needs,
     run,
-    ("wmt14.en-de", "wmt16.ro-en"),
+    inconsistencies=paper.INCONSISTENCIES["distillation"],
 )

@@ -4,43 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Literal
 
 from disco_mt.core.settings import at_least
 from disco_mt.experiments.decode import Lab
 from disco_mt.reporting.reports import Report
 from disco_mt.suites.suite import Suite
 
-Scale = Literal["desk", "paper"]
+FEW_UPDATES = 1000  # models with fewer updates say nothing about the claims of a paper
 
 
 @dataclass(frozen=True)
 class Options:
     """How an experiment is run."""
 
-    scale: Scale = "desk"
-    """desk: a suite that two cores train in a night; paper: the paper's corpora and sizes."""
     samples: int = 1000
     """Resampled test sets of the paired bootstrap."""
     repeats: int = 5
-    """speed, two-readers: how often each system translates the timed sentences."""
+    """speed, reranking: how often each system translates the timed sentences."""
     sentences: int = 100
-    """speed, two-readers: how many test sentences are timed, evenly spread over the test set."""
-    steps: int = 0
-    """batch-size, data-size: updates of each model; 0: 20,000, or at the paper's scale its 300,000."""
+    """speed, reranking: how many test sentences are timed, evenly spread over the test set."""
     sentence: int = 0
     """example: number of the dev sentence, from 1; 0 takes the first that a first pass gets wrong."""
 
     def __post_init__(self) -> None:
         for name in ("samples", "repeats", "sentences"):
             at_least(name, getattr(self, name), 1)
-        for name in ("steps", "sentence"):
-            at_least(name, getattr(self, name), 0)
-
-    @property
-    def updates(self) -> int:
-        """How long models are trained that an experiment makes: all the same."""
-        return self.steps or (20_000 if self.scale == "desk" else 300_000)
+        at_least("sentence", self.sentence, 0)
 
     def changed(self) -> list[str]:
         """As they are typed; what has its default is left out."""
@@ -48,30 +37,42 @@ class Options:
         differ = [name for name in values if values[name] != getattr(Options(), name)]
         return [word for name in differ for word in (f"--{name}", str(values[name]))]
 
-    @property
-    def paper_bleu(self) -> bool:
-        """Add the paper's tokenised BLEU where the paper's corpora are used."""
-        return self.scale == "paper"
-
 
 @dataclass(frozen=True)
 class Experiment:
     """One table or figure."""
 
     title: str
+    source: str  # table, figure or section of the paper
     needs: Callable[[Suite], list[str]]  # systems whose models must be there
-    run: Callable[[Lab, Options, str], Report]  # the string is the command, for the report
-    paper_suites: tuple[str, ...]  # what --scale paper runs
+    run: Callable[[Lab, Options], Report]
     plots: bool = False
+    inconsistencies: tuple[str, ...] = ()  # of the paper
 
 
 def run_experiment(experiment: Experiment, lab: Lab, options: Options, command: str) -> Report:
     """The report, with what was chosen on dev and how intervals were found."""
-    report = experiment.run(lab, options, command)
-    choices = "; ".join(f"{name} {value}" for name, value in sorted(lab.choices.items()))
-    chosen = [f"Chosen on dev: {choices}."] if choices else []
-    interval = (
-        f"Intervals are 95 %, by the paired bootstrap over sentences ({options.samples:,} resampled sets). "
-        "Yes and no mean that all of the interval is on one side."
+    report = experiment.run(lab, options)
+    notes = list(report.notes)
+    if lab.choices:
+        choices = "; ".join(f"{name} {value}" for name, value in sorted(lab.choices.items()))
+        notes.append(f"Chosen on dev: {choices}.")
+    short = [f"{name} {updates:,}" for name, updates in lab.updates().items() if updates < FEW_UPDATES]
+    if report.verdicts and short:
+        notes.append(
+            f"No verdicts: models of fewer than {FEW_UPDATES:,} updates decide nothing ({', '.join(short)})."
+        )
+    elif report.verdicts:
+        notes.append(
+            f"Intervals are 95 %, by the paired bootstrap over sentences ({options.samples:,} resampled "
+            "sets). Yes and no mean that the whole interval is on one side."
+        )
+    return replace(
+        report,
+        title=f"{experiment.title}: {lab.suite.name}",
+        source=experiment.source,
+        command=command,
+        verdicts=() if short else report.verdicts,
+        notes=tuple(notes),
+        inconsistencies=experiment.inconsistencies,
     )
-    return replace(report, notes=(*report.notes, *chosen, interval))

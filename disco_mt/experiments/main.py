@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from disco_mt.decoding.options import DecodingOptions
-from disco_mt.experiments import paper, systems
+from disco_mt.experiments import paper
 from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.systems import Role, mask_predict
 from disco_mt.reporting.intervals import mean_difference
 from disco_mt.reporting.reports import Report
 from disco_mt.reporting.tables import Table, duration, number
 from disco_mt.reporting.verdicts import Verdict
+from disco_mt.suites import roles
+from disco_mt.suites.roles import Role, mask_predict
 from disco_mt.suites.suite import Suite
 
 AT_BEAM, AT_DISTILLED = "AT, beam 5", "AT + distillation, beam 5"
@@ -23,17 +24,8 @@ PENALISED = "DisCo + Easy-First, length penalty"  # ours
 SPLICED = "DisCo + Easy-First, length penalty, spliced sources"  # ours
 SPLICED_4 = "DisCo + Mask-Predict, T=4, length penalty, spliced sources"  # beside it
 TEACHER = "AT teacher, beam 5"  # where it is another model than the AT it is compared with
-ROLES = (systems.AT_RAW, systems.AT, systems.CMLM, systems.DISCO, systems.SPLICED)
-NEEDED = (systems.AT_RAW, systems.DISCO)  # a suite may do without the others: their rows are missing then
-SUITES = (
-    "wmt14.en-de",
-    "wmt14.de-en",
-    "wmt16.en-ro",
-    "wmt16.ro-en",
-    "wmt17.en-zh",
-    "wmt17.zh-en",
-    "wmt14.en-fr",
-)
+ROLES = (roles.AT_RAW, roles.AT, roles.CMLM, roles.DISCO, roles.SPLICED)
+NEEDED = (roles.AT_RAW, roles.DISCO)  # a suite may do without the others: their rows are missing then
 
 
 @dataclass(frozen=True)
@@ -45,65 +37,57 @@ class Row:
     paper: str = ""
 
 
-def run(lab: Lab, options: Options, command: str) -> Report:
+def run(lab: Lab, options: Options) -> Report:
     """Choose on dev, score the test set once, compare."""
     rows = _rows(lab)
     found = {row.label: lab.decode(row.decoding, "test") for row in rows}
-    return Report(
-        title=f"Main results: {lab.suite.name}",
-        source=f"{paper.TABLE_1}, {paper.TABLE_2}, {paper.TABLE_3}",
-        command=command,
-        tables=(_ours(lab, rows, found, options), _theirs()),
-        verdicts=_verdicts(lab, found),
-        notes=_notes(found),
-        inconsistencies=paper.INCONSISTENCIES["main"],
-    )
+    return Report((_ours(lab, rows, found), _theirs()), _verdicts(lab, found), notes=_notes(found))
 
 
 def needs(suite: Suite) -> list[str]:
     """The systems of the table, as far as the suite has them, and the teacher."""
-    return systems.with_teacher(suite, [r for r in ROLES if r in NEEDED or systems.has(suite, r)])
+    return roles.with_teacher(suite, [r for r in ROLES if r in NEEDED or roles.has(suite, r)])
 
 
 def _rows(lab: Lab) -> list[Row]:
-    return [row for role in ROLES if systems.has(lab.suite, role) for row in _rows_of(lab, role)]
+    return [row for role in ROLES if roles.has(lab.suite, role) for row in _rows_of(lab, role)]
 
 
 def _rows_of(lab: Lab, role: Role) -> list[Row]:
-    system, teacher = lab.system(role), systems.teacher_of(lab.suite)
+    system, teacher = lab.system(role), roles.teacher_of(lab.suite)
 
     def row(label: str, options: DecodingOptions) -> Row:
         return Row(label, Decoding(system, options), label)
 
-    if role == systems.AT_RAW:
+    if role == roles.AT_RAW:
         large = Row(TEACHER, lab.beam(teacher), "AT Transformer Large (teacher)")
         return [
             *([large] if teacher != system else []),
-            Row("AT, greedy", Decoding(system, systems.GREEDY)),
+            Row("AT, greedy", Decoding(system, roles.GREEDY)),
             Row(AT_BEAM, lab.beam(system), "AT Transformer Base"),
         ]
-    if role == systems.AT:
+    if role == roles.AT:
         return [
-            Row("AT + distillation, greedy", Decoding(system, systems.GREEDY)),
+            Row("AT + distillation, greedy", Decoding(system, roles.GREEDY)),
             Row(AT_DISTILLED, lab.beam(system), "AT Transformer Base + Distillation"),
         ]
-    if role == systems.CMLM:
+    if role == roles.CMLM:
         return [row(CMLM_4, mask_predict(4)), row(CMLM_10, mask_predict(10))]
 
     def tuned(label: str, options: DecodingOptions) -> Row:
         return Row(label, lab.tuned(Decoding(system, options), "length_penalty"))
 
-    if role == systems.SPLICED:
-        return [tuned(SPLICED_4, mask_predict(4)), tuned(SPLICED, systems.EASY_FIRST)]
-    first = [row(DISCO_4, mask_predict(4)), row(DISCO_10, mask_predict(10)), row(EASY, systems.EASY_FIRST)]
-    return [*first, tuned(PENALISED, systems.EASY_FIRST)]
+    if role == roles.SPLICED:
+        return [tuned(SPLICED_4, mask_predict(4)), tuned(SPLICED, roles.EASY_FIRST)]
+    first = [row(DISCO_4, mask_predict(4)), row(DISCO_10, mask_predict(10)), row(EASY, roles.EASY_FIRST)]
+    return [*first, tuned(PENALISED, roles.EASY_FIRST)]
 
 
-def _ours(lab: Lab, rows: list[Row], found: dict[str, Hypotheses], options: Options) -> Table:
+def _ours(lab: Lab, rows: list[Row], found: dict[str, Hypotheses]) -> Table:
     direction = paper.direction(*lab.suite.data.languages, paper.DIRECTIONS)
-    tokenised = ("tokenised BLEU",) if options.paper_bleu else ()
+    tokenised = ("tokenised BLEU",) if lab.papers_corpus else ()
     header = ("system", "steps", "BLEU", "chrF", "repeated words", "training", *tokenised)
-    cells = [_cells(lab, row, found[row.label], direction, options) for row in rows]
+    cells = [_cells(lab, row, found[row.label], direction) for row in rows]
     signature = lab.quality(found[rows[0].label]).bleu_signature
     note = (
         f"Test set of {lab.suite.name}; length beam 5; steps of AT are passes, EOS included. BLEU is "
@@ -114,8 +98,8 @@ def _ours(lab: Lab, rows: list[Row], found: dict[str, Hypotheses], options: Opti
     return Table(f"Ours ({lab.suite.name}) beside the paper's", (*header, *theirs), tuple(cells), note)
 
 
-def _cells(lab: Lab, row: Row, found: Hypotheses, direction: str, options: Options) -> tuple[str, ...]:
-    quality = lab.quality(found, options.paper_bleu)
+def _cells(lab: Lab, row: Row, found: Hypotheses, direction: str) -> tuple[str, ...]:
+    quality = lab.quality(found, paper_bleu=lab.papers_corpus)
     theirs = paper.MAIN.get(row.paper, {}).get(direction)
     own = (
         row.label,
@@ -125,7 +109,7 @@ def _cells(lab: Lab, row: Row, found: Hypotheses, direction: str, options: Optio
         f"{quality.repetition_rate:.2f} %",
         duration(lab.workspace.training_seconds(row.decoding.system)),
     )
-    tokenised = (number(quality.tokenised_bleu),) if options.paper_bleu else ()
+    tokenised = (number(quality.tokenised_bleu),) if lab.papers_corpus else ()
     if theirs is None:
         return (*own, *tokenised, "–", "–")
     return (*own, *tokenised, "N" if theirs.steps is None else f"{theirs.steps:g}", number(theirs.bleu))
@@ -138,7 +122,7 @@ def _theirs() -> Table:
         cells = [_result(results.get(direction)) for direction in paper.DIRECTIONS]
         rows.append((name, *cells, _hours(name)))
     note = (
-        f"{paper.TABLE_1}; {paper.TABLE_2}; {paper.TABLE_3}. Each cell: BLEU (steps). n: rescored "
+        f"{paper.TABLE_1}; {paper.TABLE_2}; {paper.TABLE_3}. Each cell: BLEU (steps). n: reranked "
         "candidates. “Small” models have 512 hidden dimensions. Hours: training for en-fr on 16 V100."
     )
     return Table("The paper's figures", ("system", *paper.DIRECTIONS, "hours"), tuple(rows), note)
@@ -209,4 +193,10 @@ def _notes(found: dict[str, Hypotheses]) -> tuple[str, ...]:
     )
 
 
-EXPERIMENT = Experiment("Main results", needs, run, SUITES)
+EXPERIMENT = Experiment(
+    "Main results",
+    f"{paper.TABLE_1}, {paper.TABLE_2}, {paper.TABLE_3}",
+    needs,
+    run,
+    inconsistencies=paper.INCONSISTENCIES["main"],
+)

@@ -28,7 +28,7 @@ DIRECTIONS = ("en-de", "de-en", "en-ro", "ro-en", "en-zh", "zh-en", "en-fr")
 
 @dataclass(frozen=True)
 class Result:
-    """Step and BLEU; a step of None is N, one pass a word."""
+    """Step and BLEU; a step of None is N, one pass per word."""
 
     steps: float | None
     bleu: float
@@ -97,7 +97,7 @@ PRIOR: dict[str, dict[str, Result]] = {
     "Vaswani et al. 2017 (large)": _results((N, 28.4), None, None, None, None, None, (N, 41.8)),
     "Ott et al. 2018 (EN-FR teacher)": _results(None, None, None, None, None, None, (N, 43.2)),
 }
-"""Tables 1-3, prior work; n: rescored candidates."""
+"""Tables 1-3, prior work; n: reranked candidates."""
 
 TRAINING_HOURS = {
     "CMLM + Mask-Predict, T=4": 53,
@@ -165,7 +165,7 @@ STRATEGIES: dict[str, dict[str, Result]] = {
 """Table 7."""
 
 SPEED_STEPS = 5.44  # DisCo easy-first, T=10
-SPEED_AT_LENGTH = 25.16  # words an AT translation has
+SPEED_AT_LENGTH = 25.16  # words per AT translation
 SPEED_STEP_RATIO = 4.6  # as printed
 SPEED_SPEEDUP = 3.0  # "we only gained a threefold speedup"
 SPEED_CMLM_BETWEEN = (5, 6)  # DisCo's speedup lies between those of the CMLM with T=5 and T=6

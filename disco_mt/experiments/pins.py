@@ -10,6 +10,9 @@ better than it is: it was chosen for having the reference's words.
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,25 +22,25 @@ from disco_mt.core.errors import UserError
 from disco_mt.core.progress import stage
 from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.evaluation.quality import measure
-from disco_mt.experiments import systems
 from disco_mt.experiments.decode import Decoding, Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.pinned_words import Words, drawn_words, pasted, without, word_f1, word_matches
-from disco_mt.experiments.systems import Role, mask_predict
-from disco_mt.pins.parse import Pin, contains
+from disco_mt.pins.parse import Pin, contains, find, words_of
 from disco_mt.reporting.intervals import Interval, bootstrap
 from disco_mt.reporting.reports import Report
 from disco_mt.reporting.tables import Table, number
 from disco_mt.reporting.verdicts import Judge, Texts, Verdict
+from disco_mt.suites import roles
+from disco_mt.suites.roles import Role, mask_predict
 from disco_mt.text.languages import is_spaceless
 
+Words = tuple[str, ...]
 Matches = NDArray[np.int64]  # see word_matches
 
 NUMBERS = (1, 3)
 DECODERS: dict[str, tuple[Role, DecodingOptions]] = {
-    "DisCo + Easy-First": (systems.DISCO, systems.EASY_FIRST),
-    "DisCo + Mask-Predict": (systems.DISCO, mask_predict(10)),
-    "CMLM + Mask-Predict": (systems.CMLM, mask_predict(10)),
+    "DisCo + Easy-First": (roles.DISCO, roles.EASY_FIRST),
+    "DisCo + Mask-Predict": (roles.DISCO, mask_predict(10)),
+    "CMLM + Mask-Predict": (roles.CMLM, mask_predict(10)),
 }
 
 
@@ -61,7 +64,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One decoder with so many pins a sentence, beside its own output with the words pasted in."""
+    """One decoder with so many pins per sentence, beside its own output with the words pasted in."""
 
     label: str
     pins: int
@@ -72,7 +75,7 @@ class Outcome:
     refused: int
 
 
-def run(lab: Lab, options: Options, command: str) -> Report:
+def run(lab: Lab, options: Options) -> Report:
     """Every decoder that takes pins, with one and with three."""
     if is_spaceless(lab.language):
         raise UserError(f"pins are drawn from words with spaces between them, which {lab.language} has not")
@@ -80,22 +83,16 @@ def run(lab: Lab, options: Options, command: str) -> Report:
     found = [
         _outcome(lab, sample, label, Decoding(lab.system(role), decoding), pins)
         for label, (role, decoding) in DECODERS.items()
-        if role == systems.DISCO or _is_there(lab, role)
+        if role == roles.DISCO or _is_there(lab, role)
         for pins in NUMBERS
     ]
-    return Report(
-        title=f"Pinned words: {lab.suite.name}",
-        source="not there; it follows from predicting any word from any subset of the others",
-        command=command,
-        tables=(_table(lab, sample, found),),
-        verdicts=tuple(verdict for each in found for verdict in _verdicts(lab, sample, each)),
-        notes=_notes(found),
-    )
+    verdicts = tuple(verdict for each in found for verdict in _verdicts(lab, sample, each))
+    return Report((_table(lab, sample, found),), verdicts, notes=_notes(found))
 
 
 def _is_there(lab: Lab, role: Role) -> bool:
     """Has the suite such a model, and is it trained?"""
-    return systems.has(lab.suite, role) and lab.workspace.stage(f"average:{lab.system(role)}").done
+    return roles.has(lab.suite, role) and lab.workspace.stage(f"average:{lab.system(role)}").done
 
 
 def _sample(lab: Lab) -> Sample:
@@ -201,9 +198,50 @@ def _notes(found: list[Outcome]) -> tuple[str, ...]:
     return (f"Refused, and counted as not kept: {'; '.join(refused)}.",) if refused else ()
 
 
+def drawn_words(reference: str, number: int, key: str) -> Words:
+    """So many different words of the reference, at random by `key`; none where no other would be left."""
+    words = sorted(set(words_of(reference)))
+    return tuple(random.Random(key).sample(words, number)) if len(words) > number else ()
+
+
+def without(text: str, words: Sequence[str]) -> str:
+    """The text with the first of each of the words taken out, where it has them."""
+    for word in words:
+        start = find(text, word)
+        if start >= 0:
+            text = " ".join(f"{text[:start]}{text[start + len(word) :]}".split())
+    return text
+
+
+def pasted(text: str, words: Sequence[str], reference: str) -> str:
+    """The text with the words that it lacks put in, each about where the reference has it.
+
+    What a person could do without the model; where the reference has them is a help that pins do not get.
+    """
+    order = words_of(reference)
+    for word in words:
+        if not contains(text, word):
+            there = text.split()
+            place = round(order.index(word) / len(order) * len(there))
+            text = " ".join([*there[:place], word, *there[place:]])
+    return text
+
+
+def word_matches(texts: Sequence[str], references: Sequence[str]) -> Matches:
+    """(sentences, 3): words that text and reference share, of the text, of the reference; in any order."""
+    pairs = [(Counter(words_of(a)), Counter(words_of(b))) for a, b in zip(texts, references, strict=True)]
+    return np.array([((a & b).total(), a.total(), b.total()) for a, b in pairs])
+
+
+def word_f1(matches: Matches) -> float:
+    """Of all words of some sentences, from 0 to 100: as many shared as possible, and none besides."""
+    shared, found, wanted = matches.sum(0)
+    return float(200 * shared / max(1, found + wanted))
+
+
 EXPERIMENT = Experiment(
     "Pinned words",
-    lambda suite: systems.systems_for(suite, [systems.DISCO]),
+    "not there; it follows from predicting any word from any subset of the others",
+    lambda suite: roles.systems_for(suite, [roles.DISCO]),
     run,
-    ("wmt14.en-de",),
 )

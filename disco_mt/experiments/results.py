@@ -1,6 +1,6 @@
 """Translations as they are committed, so that every score can be recomputed without the models.
 
-docs/results/SUITE/SPLIT.SLUG.tsv has a line a sentence: steps, tab, text. The .json beside it says which
+docs/results/SUITE/SPLIT.SLUG.tsv has one line per sentence: steps, tab, text. The .json beside it says which
 system and decoding options made it, what it scored, and by which signatures.
 """
 
@@ -115,7 +115,7 @@ def _export(lab: Lab, experiment: str, found: Hypotheses, folder: Path) -> Path:
         "split": found.split,
         "system": found.decoding.system,
         "decoding": found.decoding.settings(),
-        "rescore_with": found.decoding.rescore_with,
+        "rerank_with": found.decoding.rerank_with,
         "target_language": lab.language,
         "sentences": len(found.texts),
         "steps": found.mean_steps,

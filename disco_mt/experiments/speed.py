@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict
 from math import ceil, floor
 
-from disco_mt.experiments import paper, systems
+from disco_mt.experiments import paper
 from disco_mt.experiments.decode import Decoding, Hypotheses, Lab
 from disco_mt.experiments.experiment import Experiment, Options
-from disco_mt.experiments.systems import Role, mask_predict
 from disco_mt.reporting.plots import Figure, Series
 from disco_mt.reporting.reports import Report
 from disco_mt.reporting.tables import Table, number
 from disco_mt.reporting.timing import Timing
 from disco_mt.reporting.verdicts import Verdict
+from disco_mt.suites import roles
+from disco_mt.suites.roles import Role, mask_predict
 from disco_mt.suites.suite import Suite
 
 PASSES = tuple(range(1, 11))
@@ -22,22 +23,19 @@ BEAM, GREEDY, EASY = "AT, b=5", "AT, b=1", "DisCo + Easy-First, T=10"
 
 def needs(suite: Suite) -> list[str]:
     """All on the same data."""
-    return systems.systems_for(suite, [_at(suite), systems.CMLM, systems.DISCO])
+    return roles.systems_for(suite, [_at(suite), roles.CMLM, roles.DISCO])
 
 
-def run(lab: Lab, options: Options, command: str) -> Report:
+def run(lab: Lab, options: Options) -> Report:
     """Score the whole test set (batched, cached), then time some of it."""
     decodings = _decodings(lab)
-    found = {label: lab.decode(decoding, "test") for label, decoding in decodings.items()}
+    found = lab.decode_all(decodings, "test")
     timing = lab.timed(decodings, options.sentences, options.repeats)
     bleu = {label: lab.quality(each).bleu for label, each in found.items()}
     return Report(
-        title=f"Decoding speed: {lab.suite.name}",
-        source=paper.FIGURE_SPEED,
-        command=command,
-        tables=(_table(lab, found, bleu, timing), _lengths(lab, found, timing)),
-        verdicts=_verdicts(lab, found, timing),
-        figures=(_figure(lab, bleu, timing),),
+        (_table(lab, found, bleu, timing), _lengths(lab, found, timing)),
+        _verdicts(lab, found, timing),
+        (_figure(lab, bleu, timing),),
         notes=(*timing.notes(lab.runtime), *_winners(timing)),
         data={"load": asdict(timing.load), "seconds": timing.seconds},
     )
@@ -45,18 +43,18 @@ def run(lab: Lab, options: Options, command: str) -> Report:
 
 def _at(suite: Suite) -> Role:
     """AT trained on the same distilled data as the others, where the suite has it."""
-    return systems.AT if systems.has(suite, systems.AT) else systems.AT_RAW
+    return roles.AT if roles.has(suite, roles.AT) else roles.AT_RAW
 
 
 def _decodings(lab: Lab) -> dict[str, Decoding]:
     at = lab.system(_at(lab.suite))
-    cmlm, disco = lab.system(systems.CMLM), lab.system(systems.DISCO)
+    cmlm, disco = lab.system(roles.CMLM), lab.system(roles.DISCO)
     passes = {_cmlm(t): Decoding(cmlm, mask_predict(t)) for t in PASSES}
     return {
-        GREEDY: Decoding(at, systems.GREEDY),
+        GREEDY: Decoding(at, roles.GREEDY),
         BEAM: lab.beam(at),
         **passes,
-        EASY: Decoding(disco, systems.EASY_FIRST),
+        EASY: Decoding(disco, roles.EASY_FIRST),
     }
 
 
@@ -76,7 +74,7 @@ def _table(lab: Lab, found: dict[str, Hypotheses], bleu: dict[str, float], timin
         "system",
         "steps",
         "BLEU",
-        "ms a sentence",
+        "ms per sentence",
         "p50",
         "p90",
         f"speedup over {BEAM}",
@@ -103,7 +101,7 @@ def _lengths(lab: Lab, found: dict[str, Hypotheses], timing: Timing) -> Table:
                 number(length),
                 number(steps),
                 f"{length / steps:.1f}x",
-                _ratio(ratio.estimate),
+                f"{ratio.estimate:.2f}x",
             )
         )
     rows.append(
@@ -117,10 +115,6 @@ def _lengths(lab: Lab, found: dict[str, Hypotheses], timing: Timing) -> Table:
     )
     header = ("", "AT length (tokens)", "DisCo steps", "length over steps", "speedup of DisCo")
     return Table("Fewer steps are not as much less time", header, tuple(rows))
-
-
-def _ratio(value: float) -> str:
-    return f"{value:.2f}x"
 
 
 def _verdicts(lab: Lab, found: dict[str, Hypotheses], timing: Timing) -> tuple[Verdict, ...]:
@@ -181,4 +175,4 @@ def _winners(timing: Timing) -> tuple[str, ...]:
     )
 
 
-EXPERIMENT = Experiment("Decoding speed", needs, run, ("wmt17.en-zh",), plots=True)
+EXPERIMENT = Experiment("Decoding speed", paper.FIGURE_SPEED, needs, run, plots=True)

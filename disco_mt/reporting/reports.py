@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,15 +27,15 @@ class Picture:
 class Report:
     """The outcome of one experiment or benchmark."""
 
-    title: str
-    source: str  # what it repeats: table, figure or section of the paper; empty: nothing
-    command: str  # what was typed, and can be typed again
     tables: tuple[Table, ...]
     verdicts: tuple[Verdict, ...] = ()
     figures: tuple[Figure | Picture, ...] = ()
     notes: tuple[str, ...] = ()
+    data: dict[str, Any] | None = None  # measurements that cannot be repeated exactly, such as times
+    title: str = ""
+    source: str = ""  # table, figure or section of the paper
+    command: str = ""  # what was typed, and can be typed again
     inconsistencies: tuple[str, ...] = ()  # of the paper
-    data: dict[str, Any] | None = None  # measurements that cannot be had again, such as times
     findings: tuple[str, ...] = ()  # the result in words, above all tables
 
 
@@ -54,6 +55,12 @@ def to_markdown(report: Report, pictures: bool = True) -> str:
         lines = [f"- {text}" for text in report.inconsistencies]
         parts.append("\n".join(["The paper's own numbers, as they are:", "", *lines]))
     return "\n\n".join(parts) + "\n"
+
+
+def first_table(text: str) -> str:
+    """The first table of a report in Markdown, with its title."""
+    table = re.search(r"^\*\*.*\*\*\n\n(?:\|.*\n?)+", text, flags=re.MULTILINE)
+    return table.group().rstrip() if table else ""
 
 
 def write_report(report: Report, folder: Path) -> Path:

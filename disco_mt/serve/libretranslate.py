@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Request
@@ -18,7 +17,7 @@ from disco_mt.decoding.options import DecodingOptions
 from disco_mt.serve.detect import detect
 from disco_mt.serve.http_errors import HttpError
 from disco_mt.serve.limits import MOST_TEXTS
-from disco_mt.serve.markup import Markup
+from disco_mt.serve.markup import Markup, PlainText
 from disco_mt.serve.models import Models, ServedModel
 from disco_mt.serve.responses import translated_texts
 from disco_mt.serve.schemas import ErrorAnswer, Name, Text
@@ -92,18 +91,6 @@ class Language(BaseModel):
     targets: list[str]
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A text of the request: plain, or the texts of its markup."""
-
-    markup: Markup | None
-    texts: list[str]
-
-    def filled(self, texts: list[str]) -> str:
-        """With translations in place of the texts."""
-        return texts[0] if self.markup is None else self.markup.filled(texts)
-
-
 Body = TypeVar("Body", bound=_Lenient)
 
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -160,15 +147,10 @@ def libretranslate_routes(service: Service) -> APIRouter:
 async def _translated(
     service: Service, request: Request, model: ServedModel, texts: list[str], html: bool
 ) -> list[str]:
-    pieces = [_piece(text, html) for text in texts]
+    pieces = [Markup.of(text) if html else PlainText(text) for text in texts]
     job = Job.of(model, DecodingOptions(), [text for piece in pieces for text in piece.texts])
     done = iter(translated_texts(job, await service.translate(request, job)))
     return [piece.filled([next(done) for _ in piece.texts]) for piece in pieces]
-
-
-def _piece(text: str, html: bool) -> Piece:
-    markup = Markup.of(text) if html else None
-    return Piece(markup, [text] if markup is None else markup.texts)
 
 
 async def _detected(models: Models, texts: list[str], wanted: LibreRequest) -> list[dict[str, Any]]:

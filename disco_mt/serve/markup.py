@@ -41,6 +41,22 @@ class Markup:
         return "".join(pieces)
 
 
+@dataclass(frozen=True)
+class PlainText:
+    """A text without markup, with Markup's interface."""
+
+    text: str
+
+    @property
+    def texts(self) -> list[str]:
+        """All of it."""
+        return [self.text]
+
+    def filled(self, texts: list[str]) -> str:
+        """Its translation."""
+        return texts[0]
+
+
 class _Splitter(HTMLParser):
     """Finds where text begins and ends; pieces are copied from the original, not written again."""
 

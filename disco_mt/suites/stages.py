@@ -1,6 +1,7 @@
 """The stages of a suite: what each needs, the hash of all that it depends on, and the command that runs it.
 
 prepare -> train:TEACHER -> average:TEACHER -> distill -> train:STUDENT -> average:STUDENT -> evaluate:STUDENT
+and, once all models are there, report:EXPERIMENT.
 
 Where a value is to be chosen: train:SYSTEM@0.1, train:SYSTEM@0.2, ... -> choose:SYSTEM -> average:SYSTEM
 """
@@ -15,7 +16,7 @@ from typing import Any
 
 from disco_mt.data.sources import SplitFiles
 from disco_mt.suites.choose import chosen_training
-from disco_mt.suites.suite import Distillation, Suite, System
+from disco_mt.suites.suite import SUITES, Distillation, Suite, System
 from disco_mt.training.recipe import Recipe
 from disco_mt.training.rundir import is_run
 
@@ -43,12 +44,12 @@ class Stage:
 
     @property
     def verb(self) -> str:
-        """The `disco` command that does the work (but choose, which only compares)."""
+        """What is done; but for choose, subset and report it is the `disco` command of that name."""
         return self.name.partition(":")[0]
 
     @property
     def system(self) -> str:
-        """The system (or the kind of data) that it is for; empty if it is for all of them."""
+        """The system, data or experiment that it is for; empty if it is for all systems."""
         return self.name.partition(":")[2]
 
     @property
@@ -63,12 +64,16 @@ _OUTPUT = {
     "train": "run",
     "choose": "chosen.json",
     "average": "model",
+    "subset": "data",
     "evaluate": "hypotheses.txt",
+    "report": "report/report.md",
 }
 
 
 def data_stage(data: str) -> str:
     """The name of the stage that makes such data."""
+    if "/" in data:
+        return f"subset:{data}"
     return {"raw": "prepare", "distilled": "distill"}.get(data, f"distill:{data}")
 
 
@@ -78,9 +83,13 @@ def plan(suite: Suite, folder: Path, corpus: dict[str, str], other_pairs: dict[s
 
     def add(name: str, inputs: dict[str, Any], *needs: str) -> None:
         inputs = inputs | {"needs": {need: stages[need].directory.name for need in needs}}
-        stages[name] = Stage(name, needs, folder / name.replace(":", "-") / digest(inputs), inputs)
+        directory = folder / name.replace(":", "-").replace("/", "-") / digest(inputs)
+        stages[name] = Stage(name, needs, directory, inputs)
 
     def add_system(name: str, system: System) -> None:
+        if system.data_kind == "part" and data_stage(system.data) not in stages:
+            whole, _, part = system.data.partition("/")
+            add(data_stage(system.data), {"part": int(part)}, data_stage(whole))
         needs = [data_stage(system.data), *([f"average:{system.start}"] if system.start else [])]
         for label, recipe in suite.trainings(name).items():
             add(f"train:{label}", {"recipe": _recipe_inputs(recipe)}, *needs)
@@ -108,13 +117,18 @@ def plan(suite: Suite, folder: Path, corpus: dict[str, str], other_pairs: dict[s
     for name, system in suite.systems.items():
         if system.data != "raw":
             add_system(name, system)
+    for experiment in suite.reports:
+        add(f"report:{experiment}", {}, "prepare", *(f"average:{name}" for name in suite.systems))
     return stages
 
 
 def command(
     stage: Stage, stages: dict[str, Stage], suite: Suite, threads: int, device: str = "cpu"
 ) -> list[str]:
-    """The arguments of `disco` that run a stage other than prepare, from the start or where it stopped."""
+    """The arguments of `disco` that run a stage, from the start or where it stopped.
+
+    prepare has prepare_command; choose and subset are no commands.
+    """
     output = ["--out", str(stage.output)]
     limit = ["--threads", str(threads), *(["--device", device] if device != "cpu" else [])]
     match stage.verb:
@@ -137,6 +151,11 @@ def command(
             if stage.system and (splice := suite.distill.more[stage.system].splice):
                 options["splice"] = splice
             return ["distill", "--model", str(model), "--data", str(data), *output, *limit, *flags(options)]
+        case "report":
+            assert suite.path is not None
+            known = suite.name if suite.path.parent == SUITES else str(suite.path)
+            where = ["--suite", known, "--runs", str(stage.directory.parents[2])]
+            return ["experiment", stage.system, *where, "--out", str(stage.output.parent), *limit]
         case _:
             data, model = (stages[need].output for need in stage.needs)
             files = ["--source", str(data / "test.source.txt"), *_references(data)]

@@ -1,9 +1,10 @@
-"""A suite: a whole experiment as one TOML file. Data, preparation, teacher, distillation, students, scores.
+"""A suite: a whole experiment as one TOML file, from the corpus to the tables.
 
-    about = "one line for `disco recipe list`"
+    about = "one line for `disco suite list`"
     like = "OTHER"                   # take over all of another suite: one that ships, or a file beside this
     without = ["NAME"]               # ... but these of its systems
     average = 5                      # checkpoints to average; left out: chosen by dev BLEU
+    reports = ["main"]               # the tables and figures it ends with (`disco experiment` lists them)
     [data]                           # DataOptions: which corpus, which languages
     [prepare]                        # Preparation
     [distill]                        # Distillation: who teaches, and how its translations are found
@@ -11,13 +12,13 @@
     [choose]                         # Choice: values to train each system with; the best by dev BLEU is kept
     [model] [objective] [training] [decoding]      # of every system: the sections of a recipe (recipe.py)
     [systems.NAME]                   # one trained model
-    data = "raw"                     # or "distilled", or a name from distill.more
-    like = "OTHER"                   # take over what that system has
-    start = "OTHER"                  # go on with that system's weights
-    model.kind = "autoregressive"    # what is its own: any key of a recipe
-    evaluate.strategy = "beam"       # decoding of the test set, where it is not that of the dev set
+    data = "raw"                     # or "distilled", a name from distill.more, or a part: "distilled/16"
+    like = "OTHER"                   # inherit from that system
+    start = "OTHER"                  # begin with that system's weights
+    model.kind = "autoregressive"    # any key of a recipe
+    evaluate.strategy = "beam"       # decoding of the test set, if it differs from that of the dev set
 
-What is left out has the default of a recipe. workspace.py makes the stages of it.
+What is left out has the default of a recipe. workspace.py turns it into stages.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import Any, Literal, get_args
 
 from disco_mt.core.errors import UserError
 from disco_mt.core.settings import at_least, from_dict
-from disco_mt.core.toml import merged, read_toml, refuse_unknown, subtable, tuples
+from disco_mt.core.toml import merged, read_toml, refuse_unknown, subtable
 from disco_mt.data.prepare import PrepareProcessing
 from disco_mt.data.sources import Languages, Parts, SourceName
 from disco_mt.decoding.options import DecodingOptions
@@ -41,9 +42,10 @@ from disco_mt.text.pair import Vocabulary
 from disco_mt.training.recipe import Recipe, with_sizes_from_data
 
 SUITES = Path(__file__).parent
-DataKind = Literal["raw", "distilled", "extended"]  # extended: distilled, with more sources
+DataKind = Literal["raw", "distilled", "extended", "part"]  # extended: distilled, with more sources
 _RECIPE = ("model", "objective", "training", "decoding")
 _SHARED = (*_RECIPE, "evaluate", "choose")
+_HEAD = ("data", "about", "average", "reports", "prepare")
 _SYSTEM = ("data", "like", "start", *_SHARED)
 
 
@@ -141,12 +143,12 @@ class System:
     """One trained model: what it learns from, its recipe, and how it decodes the test set."""
 
     data: str
-    """raw, distilled, or a name from distill.more."""
+    """raw, distilled, or a name from distill.more; NAME/16 is a sixteenth of the pairs of NAME."""
     recipe: Recipe
     evaluate: DecodingOptions
     choose: Choice = field(default_factory=Choice)
     start: str = ""
-    """A system before it, with whose weights it begins; empty: random ones."""
+    """An earlier system that provides the initial weights; empty: random ones."""
 
     def __post_init__(self) -> None:
         decoder_for(self.recipe.model.kind, self.evaluate.strategy, self.evaluate.effort)
@@ -155,7 +157,9 @@ class System:
 
     @property
     def data_kind(self) -> DataKind:
-        """Of the data."""
+        """What an experiment needs to know of the data."""
+        if "/" in self.data:
+            return "part"
         return "raw" if self.data == "raw" else "distilled" if self.data == "distilled" else "extended"
 
     def with_dropout(self, value: float) -> Recipe:
@@ -175,6 +179,10 @@ class Suite:
     distill: Distillation | None = None
     average: int = 0
     """Checkpoints that are averaged; 0: as many as give the best dev BLEU."""
+    reports: tuple[str, ...] = ()
+    """The experiments to end with."""
+    path: Path | None = field(default=None, compare=False)
+    """The file that it comes from."""
 
     def __post_init__(self) -> None:
         at_least("average", self.average, 0)
@@ -183,8 +191,7 @@ class Suite:
         for name, system in self.systems.items():
             if system.data != "raw" and self.distill is None:
                 raise UserError(f"systems.{name} wants {system.data} data, but there is no [distill] table")
-            if system.data_kind == "extended":
-                _check_named(name, system.data, self.distill)
+            _check_data(name, system.data, self.distill)
         if self.distill is not None:
             _check_teacher(self.distill.teacher, self.systems)
             for name, more in self.distill.more.items():
@@ -217,7 +224,7 @@ def load_suite(name_or_path: str | Path) -> Suite:
     path = find_suite(name_or_path)
     content = _content(path, ())
     try:
-        return _suite(path.stem, content)
+        return replace(_suite(path.stem, content), path=path)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
 
@@ -266,56 +273,37 @@ def shipped_suites() -> list[str]:
     return sorted(path.stem for path in SUITES.glob("*.toml"))
 
 
+@dataclass(frozen=True)
+class _Head:
+    """The part of a suite file that needs no interpretation."""
+
+    data: DataOptions
+    about: str = ""
+    average: int = 0
+    reports: tuple[str, ...] = ()
+    prepare: Preparation = field(default_factory=Preparation)
+
+
 def _suite(name: str, content: dict[str, Any]) -> Suite:
-    known = ("about", "average", "data", "prepare", "distill", "systems", *_SHARED)
-    refuse_unknown(content, known, "")
-    about, number = content.get("about", ""), content.get("average", 0)
-    if not isinstance(about, str):
-        raise UserError(f"about must be a string, got {about!r}")
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise UserError(f"average must be a whole number, got {number!r}")
-    return Suite(
-        name=name,
-        about=about,
-        data=_data(subtable(content, "data", needed=True)),
-        systems=_systems(content),
-        prepare=from_dict(Preparation, subtable(content, "prepare"), "prepare"),
-        distill=_distillation(subtable(content, "distill")),
-        average=number,
-    )
-
-
-def _data(table: dict[str, Any]) -> DataOptions:
-    if "source" not in table:
+    refuse_unknown(content, (*_HEAD, "distill", "systems", *_SHARED), "")
+    if "source" not in subtable(content, "data", needed=True):
         raise UserError(f"data.source is missing; there are: {', '.join(get_args(SourceName))}")
-    if "languages" in table and not isinstance(table["languages"], list):
-        raise UserError(f'data.languages must be a list such as ["en", "de"], got {table["languages"]!r}')
-    parts = subtable(table, "parts", "data.")
-    for key in ("train", "by_hand"):
-        _refuse_no_list(parts, key, "data.parts.", str)
-    return from_dict(DataOptions, tuples(table), "data")
-
-
-def _refuse_no_list(table: dict[str, Any], key: str, where: str, *types: type) -> None:
-    """A list must be one, and of the right things."""
-    value = table.get(key, [])
-    if not isinstance(value, list) or not all(type(each) in types for each in value):
-        what = "names" if str in types else "numbers"
-        raise UserError(f"{where}{key} must be a list of {what}, got {value!r}")
+    head = from_dict(_Head, {key: content[key] for key in _HEAD if key in content}, "suite")
+    distill = _distillation(subtable(content, "distill"))
+    values = {key: getattr(head, key) for key in _HEAD}
+    return Suite(name=name, systems=_systems(content), distill=distill, **values)
 
 
 def _distillation(table: dict[str, Any]) -> Distillation | None:
     if table and "teacher" not in table:
         raise UserError("distill.teacher is missing: name the system that translates the training data")
     sets = subtable(table, "more", "distill.")
-    more = {name: _more_sources(name, subtable(sets, name, "distill.more.")) for name in sets}
+    more = {
+        name: from_dict(MoreSources, subtable(sets, name, "distill.more."), f"distill.more.{name}")
+        for name in sets
+    }
     rest = {key: value for key, value in table.items() if key != "more"}
     return replace(from_dict(Distillation, rest, "distill"), more=more) if table else None
-
-
-def _more_sources(name: str, table: dict[str, Any]) -> MoreSources:
-    _refuse_no_list(table, "also_from", f"distill.more.{name}.", str)
-    return from_dict(MoreSources, tuples(table), f"distill.more.{name}")
 
 
 def _check_more(name: str, more: MoreSources) -> None:
@@ -329,13 +317,18 @@ def _check_more(name: str, more: MoreSources) -> None:
         raise UserError(f"distill.more.{name} has no more sources: set splice, such as 2.0, or also_from")
 
 
-def _check_named(system: str, data: str, distill: Distillation | None) -> None:
-    named = [] if distill is None else [*distill.more]
-    if data not in named:
-        known = ", ".join(["raw", "distilled", *named])
+def _check_data(system: str, data: str, distill: Distillation | None) -> None:
+    known = ["raw", "distilled", *(distill.more if distill else ())]
+    name, _, part = data.partition("/")
+    if name not in known:
         raise UserError(
-            f"systems.{system}: data must be one of {known}, got {data!r}; others need a table "
-            f"[distill.more.{data}]"
+            f"systems.{system}: data must be one of {', '.join(known)}, got {data!r}; others need a table "
+            f"[distill.more.{name}]"
+        )
+    if "/" in data and not (part.isdecimal() and int(part) > 1):
+        raise UserError(
+            f"systems.{system}: a part of the data is written {name}/16 (a sixteenth of the pairs), "
+            f"got {data!r}"
         )
 
 
@@ -343,7 +336,7 @@ def _check_teacher(teacher: str, systems: dict[str, System]) -> None:
     if teacher not in systems:
         raise UserError(f"distill.teacher {teacher!r} is not a system; there are: {', '.join(systems)}")
     if systems[teacher].data != "raw":
-        raise UserError(f'distill.teacher {teacher!r} must have data = "raw": it cannot be its own pupil')
+        raise UserError(f'distill.teacher {teacher!r} must have data = "raw": it cannot be its own student')
 
 
 def _check_other_pairs(name: str, more: MoreSources, data: DataOptions) -> None:
@@ -396,13 +389,12 @@ def _system(name: str, table: dict[str, Any]) -> System:
     if not isinstance(data, str):
         raise UserError(f"{where}: data must be a name such as raw or distilled, got {data!r}")
     recipe = with_sizes_from_data({key: table[key] for key in _RECIPE}, where)
-    _refuse_no_list(table["choose"], "dropout", f"{where}: choose.", float, int)
     try:
         return System(
             data=data,
             recipe=from_dict(Recipe, recipe, where),
             evaluate=from_dict(DecodingOptions, table["decoding"] | table["evaluate"], f"{where}: evaluate"),
-            choose=from_dict(Choice, tuples(table["choose"]), f"{where}: choose"),
+            choose=from_dict(Choice, table["choose"], f"{where}: choose"),
             start=table.get("start", ""),
         )
     except UserError as error:  # such as an objective that does not fit the model

@@ -36,12 +36,12 @@ HASHES = "hashes.json"  # of large files, so that they are not read again
 
 
 class Workspace:
-    """The results of a suite in a folder."""
+    """The results of a suite, in a folder of its name."""
 
-    def __init__(self, suite: Suite, folder: Path | None = None, data: Path | None = None) -> None:
-        """folder: by default that of the suite in `runs_folder()`. data: the folder of the corpus."""
+    def __init__(self, suite: Suite, runs: Path | None = None, data: Path | None = None) -> None:
+        """runs: where that folder is, by default `runs_folder()`. data: the folder of the corpus."""
         self.suite = suite
-        self.folder = folder or runs_folder() / suite.name
+        self.folder = (runs or runs_folder()) / suite.name
         self._data = data_folder(data)
         self._data_given = data is not None
 
@@ -78,9 +78,7 @@ class Workspace:
             wanted = self._wanted(names)  # the corpus is known now, so the stages have other directories
         if names is None:
             wanted = self._possible(wanted, quiet)
-        commands = Commands(threads, processes, device)
-        runner = Runner(self.suite, self.folder, self._stages, self._files, commands, jobs, quiet)
-        runner.run(list(wanted.values()))
+        Runner(self, Commands(threads, processes, device), jobs, quiet).run(list(wanted.values()))
 
     def dataset(self, name: str) -> Path:
         """The directory of a dataset."""
@@ -105,6 +103,12 @@ class Workspace:
         choice = bool(self.suite.system(system).choose.dropout)
         return f"choose:{system}" if choice else f"train:{system}"
 
+    def updates(self, system: str) -> int:
+        """Updates of its training and of the trainings that it started from."""
+        start = self.suite.system(system).start
+        own = int(read_log(self.run_directory(system))[-1]["step"])
+        return own + (self.updates(start) if start else 0)
+
     def training_seconds(self, system: str) -> float:
         """How long a system was trained, over all sessions, dev scoring left out."""
         entries = read_log(self.run_directory(system))
@@ -115,12 +119,23 @@ class Workspace:
         self.suite.system(system)
         return read_description(self._made(f"evaluate:{system}").parent, SCORES, "an evaluation")
 
+    def require_models(self, systems: Sequence[str]) -> None:
+        """Refuse before any work where models are missing, with the commands that make them."""
+        missing = [name for name in systems if not self.stage(f"average:{name}").done]
+        if not missing:
+            return
+        commands = [f"disco suite run {self.suite.name} --stage average:{name}" for name in missing]
+        raise UserError(
+            f"{len(missing)} of the models to compare are not there yet ({', '.join(missing)}). "
+            "Make them, each with all that it needs:\n  " + "\n  ".join(commands)
+        )
+
     def _made(self, name: str) -> Path:
         stage = self.stage(name)
         if not stage.done:
             raise UserError(
                 f"{name} of {self.suite.name} is not there yet (looked in {stage.directory}); make it with: "
-                f"disco recipe run {self.suite.name} --stage {name}"
+                f"disco suite run {self.suite.name} --stage {name}"
             )
         return stage.output
 
@@ -139,14 +154,14 @@ class Workspace:
         return {name: stage for name, stage in self._stages.items() if name in wanted}
 
     def _possible(self, wanted: dict[str, Stage], quiet: bool) -> dict[str, Stage]:
-        """All but those that need other pairs of the corpus where these are not at hand, which is said."""
+        """Without those that need other pairs of the corpus that are missing; says which."""
         more = self.suite.distill.more if self.suite.distill else {}
         left_out: dict[str, UserError] = {}  # by stage
         for name, stage in wanted.items():  # needs come before what needs them
             try:
                 if stage.verb == "distill" and stage.system and not stage.done:
                     for pair in more[stage.system].other_pairs:
-                        self._files(pair)
+                        self.files(pair)
             except UserError as error:
                 left_out[name] = error
             for need in stage.needs:
@@ -172,16 +187,17 @@ class Workspace:
             del self._stages
         return done
 
-    def _files(self, languages: Languages) -> SourceFiles:
+    def files(self, languages: Languages) -> SourceFiles:
+        """The files of the corpus in these languages, or a refusal that says which are missing."""
         data = self.suite.data
         if languages != data.languages:
             return find_other_pair(data.source, self._data, languages)
         return find_files(data.source, self._data, languages, data.parts)
 
     def _corpus(self) -> dict[str, str]:
-        """The hashes of the files of the corpus, or where they are not at hand those of the last time."""
+        """The hashes of the files of the corpus; where it is missing, those of the last run."""
         try:
-            return self._files(self.suite.data.languages).hashes(self.folder / HASHES)
+            return self.files(self.suite.data.languages).hashes(self.folder / HASHES)
         except UserError:
             if self._data_given and not can_be_obtained(self.suite.data.source):
                 raise
@@ -192,7 +208,7 @@ class Workspace:
         more = self.suite.distill.more.values() if self.suite.distill else ()
         pairs = dict.fromkeys(pair for each in more for pair in each.other_pairs)
         try:
-            found = {"-".join(pair): self._files(pair).hashes() for pair in pairs}
+            found = {"-".join(pair): self.files(pair).hashes() for pair in pairs}
         except UserError:
             return self._remembered(OTHER_PAIRS)
         held_out = ("valid.", "test.")

@@ -153,7 +153,9 @@ def _mean(models: list[Path]) -> dict[str, torch.Tensor]:
 
 def _about(chosen: list[Averaged]) -> str:
     lines = "".join(f"| {entry.step:,} | {entry.bleu:.2f} |\n" for entry in chosen)
-    return (
-        f"The mean of the weights of {len(chosen)} checkpoints, the best of their run by dev BLEU:\n\n"
-        f"| updates | dev BLEU |\n|---:|---:|\n{lines}"
-    ).rstrip()
+    mean = (
+        "The checkpoint with the best"
+        if len(chosen) == 1
+        else (f"The mean of the weights of {len(chosen)} checkpoints, the best of their run by")
+    )
+    return (f"{mean} dev BLEU:\n\n| updates | dev BLEU |\n|---:|---:|\n{lines}").rstrip()

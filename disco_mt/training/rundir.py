@@ -1,4 +1,4 @@
-"""The run directory. run.json: what is run, and with what. log.jsonl: what happened, one JSON object per line.
+"""The run directory. run.json: what is run and with what. log.jsonl: what happened, one JSON object per line.
 
 RUN/run.json  RUN/log.jsonl  RUN/checkpoints/  RUN/best/  RUN/lock
 """

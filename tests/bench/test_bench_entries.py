@@ -33,7 +33,7 @@ def test_the_shortlist_is_given_to_the_autoregressive_model_as_well() -> None:
 def test_random_weights_have_no_shortlist() -> None:
     inputs = random_inputs("desk", [5], 1)
     assert inputs.shortlisted("").entries == inputs.entries
-    with pytest.raises(UserError, match="a shortlist belongs to a trained model: give --models or --recipe"):
+    with pytest.raises(UserError, match="a shortlist belongs to a trained model: give --models or --suite"):
         inputs.shortlisted(LISTS)
 
 

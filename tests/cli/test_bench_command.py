@@ -95,7 +95,8 @@ def test_random_weights_are_driven_by_a_structure(disco: Disco) -> None:
         (["--models", "nowhere", "--source", "x", "--reference", "y"], "x"),
         (["--models", "nowhere"], "give --source FILE and --reference FILE"),
         (["--source", "x"], "go with --models"),
-        (["--models", "a", "--recipe", "b"], "not both"),
+        (["--models", "a", "--suite", "b"], "not both"),
+        (["--recipe", "multi30k.en-de"], "--recipe is now --suite"),
         (
             ["--structure", "nowhere.json"],
             "there is no such file, and no recording of that name ships (there are: multi30k)",

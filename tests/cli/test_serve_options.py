@@ -19,7 +19,7 @@ MISTAKES = [
     (["--threads", "-1"], "--threads must be at least 0, got -1"),
     (["--queue", "0"], "queue must be at least 1, got 0"),
     (["--deadline", "0"], "deadline must be at least 1, got 0"),
-    (["--allow-origin", "example.org"], "an origin is like https://example.org, got 'example.org'"),
+    (["--allow-origin", "example.org"], "an origin looks like https://example.org, got 'example.org'"),
     (["--api-keys", "nowhere.txt"], "cannot read the API keys in nowhere.txt"),
     (["--queues", "5"], "Unrecognized options: --queues"),
 ]

@@ -235,7 +235,7 @@ def test_without_apt_the_recipe_ends_with_code_2(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     options = ["--data", str(tmp_path), "--runs", str(tmp_path / "runs"), "--stage", "prepare"]
-    assert main(["recipe", "run", "libreoffice-help.en-de", *options]) == 2
+    assert main(["suite", "run", "libreoffice-help.en-de", *options]) == 2
     said = capsys.readouterr().err
     assert "there is no apt-get on this machine" in said
     assert "put the packages libreoffice-help-en-us and libreoffice-help-de into" in said

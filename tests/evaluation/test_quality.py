@@ -161,7 +161,6 @@ def test_bootstrap_tells_chance_from_difference():
     clear = quality.paired_bootstrap(OTHER * 10, perfect, REFERENCES * 10, "de", samples=100)
     assert clear.p_value == pytest.approx(1 / 101)
     assert clear.low > 0
-    assert ": significant" in quality.comparison_lines(clear)[1]
 
 
 def test_bootstrap_agrees_with_sacrebleu():

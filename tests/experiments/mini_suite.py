@@ -71,16 +71,31 @@ like = "disco"
 objective.name = "mixture"
 """
 
+SIZES = """
+[systems."cmlm.batch-256"]
+like = "cmlm"
+training = { batch_tokens = 256, max_tokens = 256 }
+[systems."cmlm.part-16"]
+like = "cmlm"
+data = "distilled/16"
+[systems."disco.batch-256"]
+like = "disco"
+training = { batch_tokens = 256, max_tokens = 256 }
+[systems."disco.part-16"]
+like = "disco"
+data = "distilled/16"
+"""
+
 
 def make_workspace(folder: Path) -> Workspace:
     """A workspace in `folder`/runs/mini with every stage done, and the suite's file beside it."""
     path = folder / "mini.toml"
-    path.write_text(SUITE, encoding="utf-8")
+    path.write_text(SUITE + SIZES, encoding="utf-8")
     corpus = folder / "corpus"
     corpus.mkdir()
     for seed, (split, number) in enumerate((("train", 200), ("valid", 9), ("test", 12))):
         write_corpus(corpus, split, sentences(number, seed))
-    workspace = Workspace(load_suite(path), folder / "runs" / "mini")
+    workspace = Workspace(load_suite(path), folder / "runs")
     for seed, stage in enumerate(workspace.stages()):
         _make(workspace, stage, corpus, seed)
     return workspace
@@ -91,7 +106,7 @@ def _make(workspace: Workspace, stage: Stage, corpus: Path, seed: int) -> None:
     match stage.verb:
         case "prepare":
             prepare(_prepare_options(corpus, stage.output), quiet=True)
-        case "distill":
+        case "distill" | "subset":
             shutil.copytree(workspace.dataset("raw"), stage.output)
         case "train":
             stage.output.mkdir()
@@ -103,7 +118,7 @@ def _make(workspace: Workspace, stage: Stage, corpus: Path, seed: int) -> None:
                 "seconds": 50.0,
                 "score_seconds": 20.0,
             }
-            log = [scored, {"kind": "end", "step": 4, "reason": "epochs", "seconds": 140.0}]
+            log = [scored, {"kind": "end", "step": 4000, "reason": "epochs", "seconds": 140.0}]
             (stage.output / "log.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in log))
         case "average":
             _model(workspace, stage, seed)

@@ -9,12 +9,12 @@ import pytest
 
 from disco_mt.core.errors import UserError
 from disco_mt.decoding.options import DecodingOptions
-from disco_mt.experiments import systems
 from disco_mt.experiments.decode import Decoding, Lab
+from disco_mt.suites import roles
 from disco_mt.suites.workspace import Workspace
 from disco_mt.translator import Translator
 
-EASY = Decoding("disco", systems.EASY_FIRST)
+EASY = Decoding("disco", roles.EASY_FIRST)
 
 
 def files(workspace: Workspace) -> set[Path]:
@@ -24,7 +24,7 @@ def files(workspace: Workspace) -> set[Path]:
 def test_cached_translations_are_those_of_the_translator(lab: Lab, workspace: Workspace, monkeypatch):
     found = lab.decode(EASY, "valid")
     plain = Translator.from_pretrained(workspace.model("disco")).translate(
-        lab.sources("valid"), strategy="easy-first"
+        lab.sources("valid"), roles.EASY_FIRST
     )
     assert found.texts == tuple(each.text for each in plain)
     assert found.steps == tuple(each.steps for each in plain)
@@ -45,21 +45,23 @@ def test_options_that_are_not_read_do_not_matter(lab: Lab, workspace: Workspace)
 
 def test_slugs():
     assert EASY.slug() == "disco.easy-first.T10.K5"
-    assert Decoding("at", replace(systems.BEAM, length_penalty=0.6)).slug() == "at.beam.b5.alpha0.6"
-    assert Decoding("at", systems.GREEDY).slug() == "at.greedy"
-    rescored = Decoding("m", replace(systems.EASY_FIRST, length_weight=0.4), "self")
-    assert rescored.slug() == "m.easy-first.rescored-self.T10.K5.weight0.4"
+    assert Decoding("at", replace(roles.BEAM, length_penalty=0.6)).slug() == "at.beam.b5.alpha0.6"
+    assert Decoding("at", roles.GREEDY).slug() == "at.greedy"
+    reranked = Decoding("m", replace(roles.EASY_FIRST, length_weight=0.4), "self")
+    assert reranked.slug() == "m.easy-first.reranked-self.T10.K5.weight0.4"
+    high = replace(reranked, options=replace(reranked.options, effort="high"))
+    assert high.slug() == "m.easy-first.high.reranked-self.T10.K5.weight0.4"
 
 
 def test_other_weights_are_other_translations(lab: Lab, workspace: Workspace):
     first = lab.decode(EASY, "valid")
-    other = Lab(workspace)
-    other.variants["disco"] = workspace.model("disco-raw")
-    assert other.decode(EASY, "valid").texts != first.texts
+    other = Workspace(workspace.suite, workspace.folder.parent)
+    other.model = lambda _: workspace.model("disco-raw")  # type: ignore[method-assign]
+    assert Lab(other).decode(EASY, "valid").texts != first.texts
 
 
 def test_a_damaged_cache_is_named(lab: Lab, workspace: Workspace):
-    decoding = Decoding("disco", replace(systems.EASY_FIRST, length_beam=3))
+    decoding = Decoding("disco", replace(roles.EASY_FIRST, length_beam=3))
     before = files(workspace)
     lab.decode(decoding, "valid")
     (made,) = files(workspace) - before

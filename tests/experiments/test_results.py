@@ -20,7 +20,7 @@ from disco_mt.suites.workspace import Workspace
 
 @pytest.fixture
 def results(lab: Lab, tmp_path: Path) -> Path:
-    STRATEGIES.run(lab, Options(samples=5), "")
+    STRATEGIES.run(lab, Options(samples=5))
     export(lab, "strategies", tmp_path / "results")
     return tmp_path / "results"
 

@@ -24,7 +24,7 @@ def test_every_stage_of_every_system(tmp_path: Path, name: str) -> None:
         sys.executable,
         "-m",
         "disco_mt",
-        "recipe",
+        "suite",
         "run",
         str(path),
         *folders,
@@ -34,6 +34,6 @@ def test_every_stage_of_every_system(tmp_path: Path, name: str) -> None:
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout).keys() == suite.systems.keys()
-    stages = Workspace(suite, tmp_path / "runs" / name, mirror).stages()
+    stages = Workspace(suite, tmp_path / "runs", mirror).stages()
     assert all(stage.done for stage in stages)
     assert len(stages) == 2 + len(suite.systems) * (3 + 1 + 1 + 1)

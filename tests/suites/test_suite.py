@@ -101,7 +101,7 @@ MISTAKES = {
     "in a system": ('data = "distilled"', "x = 1", "systems.disco: unknown key 'x'"),
     "in its model": ("model.dropout", "model.drop", "systems.disco: model: unknown key 'drop'"),
     "unknown teacher": ('teacher = "teacher"', 'teacher = "me"', "'me' is not a system; there are: teacher,"),
-    "taught by a pupil": ('teacher = "teacher"', 'teacher = "disco"', 'must have data = "raw"'),
+    "taught by a student": ('teacher = "teacher"', 'teacher = "disco"', 'must have data = "raw"'),
     "no teacher": ('teacher = "teacher"', "", "distill.teacher is missing"),
     "unknown data": (
         'data = "distilled"',
@@ -149,7 +149,7 @@ MISTAKES = {
     "no list of pairs": (
         "[distill]",
         '[distill.more.x]\nalso_from = "en-fr"\n[distill]',
-        "distill.more.x.also_from must be a list of names, got 'en-fr'",
+        "distill.more.x: also_from must be a list, got 'en-fr'",
     ),
     "a start that comes later": (
         "[systems.teacher]",
@@ -175,7 +175,7 @@ MISTAKES = {
     "a choice of one": (
         "[decoding]",
         "[choose]\ndropout = 0.1\n[decoding]",
-        "systems.teacher: choose.dropout must be a list of numbers, got 0.1",
+        "systems.teacher: choose: dropout must be a list, got 0.1",
     ),
     "a choice twice": (
         "[decoding]",
@@ -197,7 +197,7 @@ MISTAKES = {
     "parts that are no list": (
         '"tatoeba"',
         '"mtdata"\nparts.train = "A-b-1-eng-deu"',
-        "data.parts.train must be a list of names, got 'A-b-1-eng-deu'",
+        "data: parts: train must be a list, got 'A-b-1-eng-deu'",
     ),
     "an unknown part": ('"tatoeba"', '"mtdata"\nparts.dev = "a"', "data: parts: unknown key 'dev'"),
     "no test set": (
@@ -271,7 +271,7 @@ def test_distilled_data_need_a_distillation(tmp_path: Path) -> None:
 
 
 def test_an_unknown_suite_is_refused_with_those_that_ship() -> None:
-    with pytest.raises(UserError, match=r"there is no suite 'wmt': .* multi30k.en-de, tatoeba.en-de"):
+    with pytest.raises(UserError, match=r"no suite 'wmt': .* multi30k.en-de, phrasebook, tatoeba.en-de"):
         load_suite("wmt")
 
 

@@ -82,18 +82,18 @@ def test_dropout_is_chosen_by_dev_bleu(tmp_path: Path, capsys: pytest.CaptureFix
     space = Workspace(load_suite(path), data=mirror)
     assert space.stage("choose:at-raw").needs == ("train:at-raw@0.1", "train:at-raw@0.2", "train:at-raw@0.3")
     assert space.stage("average:at-raw").needs == ("choose:at-raw",)
-    assert main(["recipe", "run", *options, "train:at-raw@0.1", "train:at-raw@0.2", "train:at-raw@0.3"]) == 0
+    assert main(["suite", "run", *options, "train:at-raw@0.1", "train:at-raw@0.2", "train:at-raw@0.3"]) == 0
     for value, bleu in ((0.1, 3.0), (0.2, 7.0), (0.3, 5.0)):  # as if they had learnt
         log = space.stage(f"train:at-raw@{value}").output / "log.jsonl"
         log.write_text(log.read_text() + json.dumps({"kind": "dev", "step": 3, "bleu": bleu}) + "\n")
-    assert main(["recipe", "run", *options, "average:at-raw"]) == 0
+    assert main(["suite", "run", *options, "average:at-raw"]) == 0
     shown = capsys.readouterr().out
     assert "train:at-raw@0.2  7.00  <- chosen" in shown
     assert shown.count("<- chosen") == 1
     assert space.run_directory("at-raw") == space.stage("train:at-raw@0.2").output
     assert read_config(space.model("at-raw")).model.dropout == 0.2
     before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")}
-    assert main(["recipe", "run", *options, "average:at-raw"]) == 0
+    assert main(["suite", "run", *options, "average:at-raw"]) == 0
     assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")} == before
 
 
@@ -103,7 +103,7 @@ def test_sides_that_differ_are_refused_and_earlier_results_stay(
     path = small_suite(tmp_path, "wmt14.en-de")
     suite = load_suite(path)
     mirror = write_mirror(tmp_path, suite)
-    options = ["recipe", "run", str(path), "--data", str(mirror), "--stage", "prepare"]
+    options = ["suite", "run", str(path), "--data", str(mirror), "--stage", "prepare"]
     assert main(options) == 0
     made = {file: file.read_bytes() for file in (tmp_path / "runs").rglob("*") if file.is_file()}
     write_part(mirror / "wmt14-en-de" / "train-parts", suite.data.parts.train[1], ("en", "en"), 59)

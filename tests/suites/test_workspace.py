@@ -7,13 +7,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from disco_mt.cli import main
+from disco_mt.cli.suite import show_results
 from disco_mt.core.errors import UserError
+from disco_mt.core.files import write_text
 from disco_mt.data.dataset import Dataset
 from disco_mt.nn.directory import read_config
 from disco_mt.suites.processes import Commands, locked
@@ -163,6 +165,63 @@ def test_results_can_be_used_without_the_data(tmp_path: Path, ran: Ran) -> None:
     assert len(ran.since()) == len(ALL)
 
 
+def test_a_suite_ends_with_its_reports(tmp_path: Path, ran: Ran, capsys: pytest.CaptureFixture[str]) -> None:
+    space = workspace(tmp_path, "average = 2", 'average = 2\nreports = ["main"]')
+    assert space.stage("report:main").needs == (
+        *("prepare", "average:teacher", "average:disco", "average:mixed"),
+    )
+    space.run(quiet=True)
+    assert ran.since() == [*ALL, "report:main"]
+    report = space.stage("report:main")
+    assert report.done
+    write_text(report.output, "# Main\n\n**Ours**\n\n| a |\n| - |\n| 1 |\n\nNote.\n\n**Theirs**\n\n| b |\n")
+    show_results(space)
+    said = capsys.readouterr().out
+    assert "| disco   | 1.00 | 2.00 |  3.00 |" in said
+    assert "**Ours**\n\n| a |\n| - |\n| 1 |\n\nWhole report:" in said
+    assert "Theirs" not in said
+
+
+def test_the_command_of_a_report(tmp_path: Path, ran: Ran) -> None:
+    space = workspace(tmp_path, "average = 2", 'average = 2\nreports = ["main"]')
+    space.run("report:main", quiet=True, device="cuda")
+    out = space.stage("report:main").output.parent
+    assert ran.commands[-1] == [
+        *("experiment", "main", "--suite", str(tmp_path / "animals.toml"), "--runs", str(tmp_path / "runs")),
+        *("--out", str(out), "--threads", "1", "--device", "cuda", "--quiet"),
+    ]
+
+
+def test_a_part_of_the_data_is_a_stage(tmp_path: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sixteenth of 100 pairs, that is 6; made once for all systems that learn from it."""
+    part = '[systems.few]\nlike = "disco"\ndata = "distilled/16"\n[systems.mixed]\ndata = "distilled/16"'
+    space = workspace(tmp_path, "[systems.mixed]", part)
+    assert space.stage("train:few").needs == space.stage("train:mixed").needs == ("subset:distilled/16",)
+    made: list[tuple[Path, Path, int]] = []
+    monkeypatch.setattr("disco_mt.suites.runner.write_subset", lambda *given: made.append(given))
+    monkeypatch.setattr("disco_mt.suites.runner.Dataset.open", lambda _: Stub({"train": range(100)}))
+    space.run("train", quiet=True)
+    assert made == [(space.stage("distill").output, space.stage("subset:distilled/16").output, 6)]
+    assert "subset:distilled/16" not in ran.since()
+    assert space.dataset("distilled/16") == space.stage("subset:distilled/16").output
+    for wrong in ("distilled/", "distilled/1", "distilled/half", "spliced/4"):
+        with pytest.raises(UserError, match=r"systems\.few: (a part of the data is|data must be)"):
+            workspace(
+                tmp_path,
+                "[systems.mixed]",
+                part.replace(
+                    'few]\nlike = "disco"\ndata = "distilled/16"', f'few]\nlike = "disco"\ndata = "{wrong}"'
+                ),
+            )
+
+
+@dataclass
+class Stub:
+    """Stands in for a dataset."""
+
+    splits: dict[str, range]
+
+
 def test_a_limit_is_passed_on(tmp_path: Path, ran: Ran) -> None:
     suite = workspace(tmp_path).suite
     small = replace(suite, data=DataOptions("tatoeba", limit=10))
@@ -196,7 +255,7 @@ def test_the_sources_of_another_pair_are_translated_too(tmp_path: Path, ran: Ran
     known = str(made.stage("distill").output)
     assert by_name["distill:extended"][-5:] == ["--more-sources", french, "--reuse", known, "--quiet"]
     assert "--more-sources" not in by_name["distill"]
-    without = Workspace(made.suite, made.folder)
+    without = Workspace(made.suite, made.folder.parent)
     assert without.stage("distill:extended").done  # what is made can be used without the data
     with Path(french).open("a") as stream:
         stream.write("eel ant\n")
@@ -302,7 +361,7 @@ def test_a_lock_lasts_as_long_as_the_command_that_inherits_it(tmp_path: Path) ->
 
 def test_missing_results_say_how_to_make_them(tmp_path: Path) -> None:
     space = workspace(tmp_path)
-    with pytest.raises(UserError, match=r"disco recipe run animals --stage average:disco"):
+    with pytest.raises(UserError, match=r"disco suite run animals --stage average:disco"):
         space.model("disco")
     with pytest.raises(UserError, match=r"--stage distill"):
         space.dataset("distilled")
@@ -358,36 +417,41 @@ def test_commands_that_are_run_for_real(tmp_path: Path, capfd: pytest.CaptureFix
     """From the text to the scores; then again, and nothing happens. tests/slow/ has all stages."""
     corpora, suite = write_corpus(tmp_path / "corpora"), write_suite(tmp_path)
     options = [str(suite), "--runs", str(tmp_path), "--data", str(corpora), "--stage", "evaluate:teacher"]
-    assert main(["recipe", "run", *options]) == 0
+    assert main(["suite", "run", *options]) == 0
     out = capfd.readouterr().out
     assert "$ disco train " in out
     assert "| teacher |" in out
-    space = Workspace(load_suite(suite), tmp_path / "animals")
+    space = Workspace(load_suite(suite), tmp_path)
     assert read_config(space.model("teacher")).model.kind == "autoregressive"
     assert Dataset.open(space.dataset("raw")).splits["valid"].references()[0][1].startswith("und ")
     assert 0 < space.training_seconds("teacher") < read_log(space.run_directory("teacher"))[-1]["seconds"]
     assert space.scores("teacher")["sentences"] == 5
     assert space.scores("teacher")["decoding"]["strategy"] == "beam"
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    assert main(["recipe", "run", *options]) == 0
+    assert main(["suite", "run", *options]) == 0
     assert "$ disco" not in capfd.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
-def test_recipes_are_listed_and_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["recipe", "list"]) == 0
+def test_suites_are_listed_and_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["suite", "list"]) == 0
     assert "multi30k.en-de  " in capfd.readouterr().out
     suite = write_suite(tmp_path)
-    assert main(["recipe", "show", str(suite)]) == 0
+    assert main(["suite", "show", str(suite)]) == 0
     shown = capfd.readouterr().out
     assert shown.startswith(suite.read_text(encoding="utf-8"))
     assert "# train:mixed" in shown
-    assert main(["recipe", "show", str(suite), "--system", "mixed"]) == 0
+    assert main(["suite", "show", str(suite), "--system", "mixed"]) == 0
     assert 'name = "mixture"' in capfd.readouterr().out
-    assert main(["recipe", "dance"]) == 2
+    assert main(["suite", "dance"]) == 2
     assert "there are: list, show, run" in capfd.readouterr().err
-    assert main(["recipe", "run", str(suite), "--stage", "bake"]) == 2
+    assert main(["suite", "run", str(suite), "--stage", "bake"]) == 2
     assert "there are: prepare, train:teacher" in capfd.readouterr().err
+
+
+def test_the_old_name_is_refused_with_the_new_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recipe", "run", "my suite.toml"]) == 2
+    assert "disco recipe is now disco suite: disco suite run 'my suite.toml'" in capsys.readouterr().err
 
 
 def test_a_missing_package_is_told_before_any_training(
@@ -395,7 +459,7 @@ def test_a_missing_package_is_told_before_any_training(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     stage = Stage("distill", (), tmp_path / "distill", {})
-    suite, commands = load_suite("tatoeba.en-de"), Commands(threads=1)
-    runner = Runner(suite, tmp_path, {}, lambda: pytest.fail("nothing is read"), commands, 1, True)
+    space = Workspace(load_suite("tatoeba.en-de"), tmp_path)
+    runner = Runner(space, Commands(threads=1), 1, True)
     with pytest.raises(UserError, match=r"CTranslate2 is not installed.*disco-mt\[bench\]"):
         runner.run([stage])

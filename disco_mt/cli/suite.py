@@ -1,4 +1,4 @@
-"""disco recipe: whole experiments (suites), from the data to the scores, stage by stage."""
+"""disco suite: whole experiments (suites), from the data to the scores, stage by stage."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import tyro
 
 from disco_mt.cli.common import call
 from disco_mt.core.errors import UserError
+from disco_mt.reporting.reports import first_table
+from disco_mt.reporting.tables import Table, markdown, number
 from disco_mt.suites.package import package
 from disco_mt.suites.stages import Stage
 from disco_mt.suites.suite import find_suite, load_suite, shipped_suites
@@ -19,43 +21,43 @@ from disco_mt.suites.workspace import Workspace
 Json = Annotated[bool, tyro.conf.arg(name="json")]
 Name = Annotated[str, tyro.conf.Positional]
 
-USAGE = """usage: disco recipe list | show NAME | run NAME | package NAME
+USAGE = """usage: disco suite list | show NAME | run NAME | package NAME
 
-A recipe of this kind is a whole experiment in one file: data, preparation, teacher, distillation, students,
-averaging, evaluation. Stages that are done are not run again; a stopped one goes on where it was.
+A suite is a whole experiment in one file: data, preparation, teacher, distillation, students,
+averaging, evaluation, tables. Finished stages are not run again; a stopped one resumes where it was.
 
-  disco recipe list          the recipes that ship
-  disco recipe show NAME     the file, and which stages are done
-  disco recipe run NAME      run all stages, or some with --stage
-  disco recipe package NAME  one of its models as a directory to pass on
+  disco suite list          the suites that ship
+  disco suite show NAME     the file, and which stages are done
+  disco suite run NAME      run all stages, or some with --stage
+  disco suite package NAME  one of its models as a directory to pass on
 
-  disco recipe run --help    options; results go to the folder DISCO_RUNS, or the user's cache folder"""
+  disco suite run --help    options; results go to the folder DISCO_RUNS, or the user's cache folder"""
 
 
-def list_recipes(json_: Json = False) -> int:
-    """The recipes that ship.
+def list_suites(json_: Json = False) -> int:
+    """The suites that ship.
 
     Args:
         json_: Print as JSON.
     """
-    found = {name: load_suite(name).about for name in shipped_suites()}
+    abouts = {name: load_suite(name).about for name in shipped_suites()}
     if json_:
-        print(json.dumps(found, ensure_ascii=False))
+        print(json.dumps(abouts, ensure_ascii=False))
     else:
-        width = max(map(len, found))
-        print("\n".join(f"{name:<{width}}  {about}" for name, about in found.items()))
+        width = max(map(len, abouts))
+        print("\n".join(f"{name:<{width}}  {about}" for name, about in abouts.items()))
     return 0
 
 
 def show(
     name: Name, system: str = "", runs: Path | None = None, data: Path | None = None, json_: Json = False
 ) -> int:
-    """The file of a recipe, its stages, and which of them are done.
+    """The file of a suite, its stages, and which of them are done.
 
-    disco recipe show multi30k.en-de
+    disco suite show multi30k.en-de
 
     Args:
-        name: A recipe that ships, or a file.
+        name: A suite that ships, or a file.
         system: Only this system (or NAME@VALUE), as a file that `disco train` reads, with every value.
         runs: Folder of results; by default DISCO_RUNS, or the user's cache folder.
         data: Folder of the corpus; by default DISCO_DATA.
@@ -65,7 +67,7 @@ def show(
     if system:
         print(suite.training(system).as_toml(), end="")
         return 0
-    stages = Workspace(suite, runs and runs / suite.name, data).stages()
+    stages = Workspace(suite, runs, data).stages()
     if json_:
         print(json.dumps([_summary(stage) for stage in stages]))
         return 0
@@ -89,13 +91,13 @@ def run(
     quiet: bool = False,
     json_: Json = False,
 ) -> int:
-    """Run the stages of a recipe that are not done yet; each is printed as the `disco` command that it is.
+    """Run the stages of a suite that are not done yet; each is printed as the `disco` command that it is.
 
-    disco recipe run multi30k.en-de --data corpora --jobs 2
-    disco recipe run wmt14.en-de --data corpora --device cuda --processes 8
+    disco suite run multi30k.en-de --data corpora --jobs 2
+    disco suite run wmt14.en-de --data corpora --device cuda --processes 8
 
     Args:
-        name: A recipe that ships, or a file.
+        name: A suite that ships, or a file.
         stage: Only these stages and what they need: such as train:at-raw, or train for all trainings.
         jobs: How many stages run side by side, where they do not need each other.
         threads: Threads of each process.
@@ -107,18 +109,30 @@ def run(
         json_: Print the scores as JSON.
     """
     suite = load_suite(name)
-    workspace = Workspace(suite, runs and runs / suite.name, data)
+    workspace = Workspace(suite, runs, data)
     workspace.run(stage or None, jobs, quiet or json_, threads, processes, device)
-    scores = {
-        system: workspace.scores(system)
-        for system in suite.systems
-        if workspace.stage(f"evaluate:{system}").done
-    }
     if json_:
-        print(json.dumps(scores))
+        print(json.dumps(_scores(workspace)))
     elif not quiet:
-        print("\n".join(_table(scores)))
+        show_results(workspace)
     return 0
+
+
+def show_results(workspace: Workspace) -> None:
+    """Print the test scores and the first table of each report, as far as they are there."""
+    scores = _scores(workspace)
+    if scores:
+        print(f"\n{markdown(_table(workspace.suite.name, scores))}")
+    for stage in workspace.stages():
+        if stage.verb == "report" and stage.done:
+            print(
+                f"\n{first_table(stage.output.read_text(encoding='utf-8'))}\n\nWhole report: {stage.output}"
+            )
+
+
+def _scores(workspace: Workspace) -> dict[str, dict[str, Any]]:
+    evaluated = [name for name in workspace.suite.systems if workspace.stage(f"evaluate:{name}").done]
+    return {name: workspace.scores(name) for name in evaluated}
 
 
 def package_model(
@@ -130,18 +144,18 @@ def package_model(
 ) -> int:
     """Write a system's averaged model in half precision, with scores and examples in its model card.
 
-    disco recipe package tatoeba.en-de --system disco-distilled --out en-de
+    disco suite package tatoeba.en-de --system disco-distilled --out en-de
 
     Args:
-        name: A recipe that ships, or a file.
+        name: A suite that ships, or a file.
         system: Which of its systems.
         out: Model directory to write; it must not exist yet.
         runs: Folder of results; by default DISCO_RUNS, or the user's cache folder.
         data: Folder of the corpus; by default DISCO_DATA.
     """
     suite = load_suite(name)
-    made = package(Workspace(suite, runs and runs / suite.name, data), system, out, quiet=False)
-    score = f"{made.quality.bleu:.2f} BLEU on the test set in {made.steps:.2f} steps"
+    made = package(Workspace(suite, runs, data), system, out, quiet=False)
+    score = f"{made.scored.quality.bleu:.2f} BLEU on the test set in {made.scored.steps:.2f} steps"
     print(f"{out}: {made.megabytes:.1f} MB, {score}")
     return 0
 
@@ -149,7 +163,7 @@ def package_model(
 def main(arguments: list[str]) -> int:
     """The verb, and its own verbs."""
     actions: dict[str, Callable[..., int]] = {
-        "list": list_recipes,
+        "list": list_suites,
         "show": show,
         "run": run,
         "package": package_model,
@@ -158,8 +172,8 @@ def main(arguments: list[str]) -> int:
         print(USAGE)
         return 0 if arguments else 2
     if arguments[0] not in actions:
-        raise UserError(f"unknown: disco recipe {arguments[0]}; there are: {', '.join(actions)}")
-    return call(actions[arguments[0]], f"recipe {arguments[0]}", arguments[1:])
+        raise UserError(f"unknown: disco suite {arguments[0]}; there are: {', '.join(actions)}")
+    return call(actions[arguments[0]], f"suite {arguments[0]}", arguments[1:])
 
 
 def _summary(stage: Stage) -> dict[str, Any]:
@@ -171,11 +185,9 @@ def _summary(stage: Stage) -> dict[str, Any]:
     }
 
 
-def _table(scores: dict[str, dict[str, Any]]) -> list[str]:
-    """The test scores as a Markdown table."""
-    if not scores:
-        return []
-    lines = ["", "| system | BLEU | chrF | steps |", "|---|---:|---:|---:|"]
-    for system, found in scores.items():
-        lines.append(f"| {system} | {found['bleu']:.2f} | {found['chrf']:.2f} | {found['steps']:.2f} |")
-    return lines
+def _table(suite: str, scores: dict[str, dict[str, Any]]) -> Table:
+    rows = [
+        (system, number(score["bleu"]), number(score["chrf"]), number(score["steps"]))
+        for system, score in scores.items()
+    ]
+    return Table(f"Test set of {suite}", ("system", "BLEU", "chrF", "steps"), tuple(rows))

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from disco_mt.experiments.decode import Lab
 from disco_mt.experiments.experiment import Options
-from disco_mt.experiments.pinned_words import drawn_words, pasted, without, word_f1, word_matches
-from disco_mt.experiments.pins import NUMBERS, f1_gain, run
+from disco_mt.experiments.pins import (
+    NUMBERS,
+    drawn_words,
+    f1_gain,
+    pasted,
+    run,
+    without,
+    word_f1,
+    word_matches,
+)
 
 
 def test_words_are_drawn_from_the_reference_and_leave_others() -> None:
@@ -46,7 +54,7 @@ def test_a_gain_has_an_interval() -> None:
 
 
 def test_every_pin_is_kept_and_both_sides_have_it(lab: Lab) -> None:
-    report = run(lab, Options(samples=20), "disco")
+    report = run(lab, Options(samples=20))
     kept = [verdict for verdict in report.verdicts if "all are kept" in verdict.claim]
     assert [(verdict.answer, verdict.evidence) for verdict in kept] == [("yes", "100.00 %")] * 6
     assert len(report.tables[0].rows) == 3 * len(NUMBERS)

@@ -1,4 +1,4 @@
-"""A recipe that is stopped and killed while it trains goes on where it was, and comes to the same end."""
+"""A suite that is stopped and killed while it trains goes on where it was, and comes to the same end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEPS = ("max_steps = 4", "max_steps = 300\nlog_every = 1\nsave_every = 5")
 def start(suite: Path, *options: str) -> subprocess.Popen[str]:
     """In a process group of its own, so that a signal reaches this process alone."""
     folder = suite.parent
-    command = [sys.executable, "-m", "disco_mt", "recipe", "run", str(suite), "--runs", str(folder / "runs")]
+    command = [sys.executable, "-m", "disco_mt", "suite", "run", str(suite), "--runs", str(folder / "runs")]
     command += ["--data", str(folder / "corpora"), *options]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
@@ -41,7 +41,7 @@ def wait_for_step(space: Workspace, step: int) -> None:
 def test_a_run_that_was_ended_goes_on(tmp_path: Path, number: signal.Signals) -> None:
     write_corpus(tmp_path / "corpora")
     suite = write_suite(tmp_path, *STEPS)
-    space = Workspace(load_suite(suite), tmp_path / "runs" / suite.stem, tmp_path / "corpora")
+    space = Workspace(load_suite(suite), tmp_path / "runs", tmp_path / "corpora")
     process = start(suite, "--stage", "train:teacher")
     wait_for_step(space, 10)
     process.send_signal(number)
@@ -68,5 +68,5 @@ def test_all_stages_two_at_a_time(tmp_path: Path) -> None:
     assert process.returncode == 0
     assert "[train:mixed] " in out
     assert "| mixed |" in out
-    space = Workspace(load_suite(suite), tmp_path / "runs" / suite.stem)
+    space = Workspace(load_suite(suite), tmp_path / "runs")
     assert all(stage.done for stage in space.stages())

@@ -13,7 +13,7 @@ from disco_mt.systems.objective import objective_for
 
 @dataclass(frozen=True)
 class Role:
-    """A kind of model, what it learns, and from which data."""
+    """A kind of model, its objective, and its training data."""
 
     kind: str
     data: tuple[DataKind, ...]  # one of these kinds
@@ -22,10 +22,13 @@ class Role:
 
     def fits(self, system: System) -> bool:
         """Does this system play the role?"""
-        model, objective = system.recipe.model, system.recipe.objective.name
-        found = objective_for(model.kind, objective)
-        own = (self.kind, self.objective, self.contextless)
-        return system.data_kind in self.data and own == (model.kind, found, model.contextless)
+        return system.data_kind in self.data and self.fits_model(system)
+
+    def fits_model(self, system: System) -> bool:
+        """Is it such a model with such an objective, whatever its data?"""
+        model = system.recipe.model
+        objective = objective_for(model.kind, system.recipe.objective.name)
+        return (self.kind, self.objective, self.contextless) == (model.kind, objective, model.contextless)
 
     def __str__(self) -> str:
         contextless = "contextless " if self.contextless else ""

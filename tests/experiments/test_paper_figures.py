@@ -1,15 +1,11 @@
-"""Markdown, the paper's figures, the clock."""
+"""The paper's figures as data."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import pytest
 
 from disco_mt.experiments import paper
 from disco_mt.experiments.experiment import Options
-from disco_mt.experiments.variants import averaged, for_updates, with_batch
-from disco_mt.training.options import TrainingOptions
 
 
 def test_the_papers_gains_are_differences():
@@ -49,24 +45,5 @@ def test_every_main_row_has_seven_or_fewer_directions():
     assert paper.MAIN["AT Transformer Base + Distillation"]["zh-en"].bleu == 24.53
 
 
-def test_variants_of_training():
-    options = TrainingOptions(
-        batch_tokens=2048, max_tokens=1024, max_epochs=80, patience=10, warmup_steps=500
-    )
-    small = with_batch(options, 256)
-    assert (small.batch_tokens, small.max_tokens) == (256, 256)
-    assert with_batch(options, 4096).max_tokens == 1024
-    short = for_updates(options, 100, average=5)
-    assert (short.max_steps, short.max_epochs, short.patience, short.warmup_steps) == (100, 0, 0, 25)
-    assert (short.dev_every, for_updates(options, 5, average=5).dev_every) == (10, 1)
-    assert for_updates(options, 20_000, average=5).warmup_steps == 500
-    cooling = replace(options, max_steps=7000, cooldown_steps=4500)
-    assert [for_updates(cooling, steps, 5).cooldown_steps for steps in (700, 14_000)] == [450, 9000]
-    assert short.cooldown_steps == 0
-    assert (for_updates(cooling, 700, 5).dev_every, averaged(cooling, 5), averaged(short, 5)) == (700, 1, 5)
-    assert (Options().updates, Options(scale="paper").updates, Options(steps=7).updates) == (
-        20_000,
-        300_000,
-        7,
-    )
-    assert Options(steps=7, scale="paper").changed() == ["--scale", "paper", "--steps", "7"]
+def test_options_that_were_changed_are_typed():
+    assert Options(repeats=7).changed() == ["--repeats", "7"]
