@@ -293,7 +293,8 @@ def test_pins_that_leave_few_lengths_are_translated_with_those() -> None:
     (found,) = decode(model, source, easy_first(3, 5), request(late))
     assert found.trace is not None
     assert sorted(found.trace.lengths) == [LONGEST - 1, LONGEST]
-    with pytest.raises(ValueError, match="the same number of lengths"):  # engine/reference.py keeps such sentences apart
+    # engine/reference.py decodes such sentences separately
+    with pytest.raises(ValueError, match="the same number of lengths"):
         decode(model, source.repeat(2, 1), easy_first(3, 5), request(late, ()))
 
 

@@ -54,7 +54,7 @@ class Autoregressive(TranslationModel):
         super().__init__(config, with_length=False)
 
     def decode(self, target: Tensor, encoded: Encoded) -> Tensor:
-        """Teacher-forced, all positions in parallel: row n predicts target[n]. target: (batch, tgt) with EOS."""
+        """Teacher-forced, in parallel: row n predicts target[n]. target: (batch, tgt) with EOS."""
         hidden: Tensor = self.norm(self.states(target, encoded)[-1])
         return hidden
 
