@@ -178,7 +178,7 @@ def given_log_probs(logits: Tensor, ids: Tensor) -> Tensor:
 
 
 def initialise(model: TranslationModel, generator: torch.Generator) -> None:
-    """Weights N(0, 0.02), biases 0, LayerNorm gamma 1, beta 0; a pooled length predictor starts at its prior."""
+    """Weights N(0, 0.02), biases 0, LayerNorm gamma 1, beta 0; a pooled predictor starts at its prior."""
     for name, parameter in model.named_parameters():
         if name.endswith("bias") or name == "length.shift.weight":
             nn.init.zeros_(parameter)
