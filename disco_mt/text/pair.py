@@ -29,7 +29,7 @@ class VocabularyOptions:
 
 @dataclass(frozen=True)
 class TextPair:
-    """Source and target tokenizer. With a joint vocabulary both have the same ids, but different languages."""
+    """Source and target tokenizer. With a joint vocabulary they share ids, but have different languages."""
 
     source: Tokenizer
     target: Tokenizer

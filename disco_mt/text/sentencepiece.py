@@ -74,7 +74,8 @@ class SentencePieceModel:
         from tokenizers.models import Unigram
 
         # SentencePiece scores an unknown character 10 below its worst piece. So does Unigram, if the
-        additional # tokens are scored like the worst piece. vocabulary = [
+        # additional tokens are scored like the worst piece.
+        vocabulary = [
             *((token, self.worst) for token in SPECIAL_TOKENS),
             *self.pieces,
             *((UNREACHABLE + token, self.worst) for token in unreachable),
