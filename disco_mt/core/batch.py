@@ -1,4 +1,4 @@
-"""A batch of sentence pairs as tensors: what data/ makes and objectives/ learn from."""
+"""A batch of sentence pairs as tensors: made by data/, read by the objectives (systems/*/objectives.py)."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _mix_tensor(x: Tensor) -> Tensor:
 
 
 def sentence_keys(key: int, sentence: Tensor) -> Tensor:
-    """One key a sentence. sentence: (batch,) int64 -> (batch,) int64."""
+    """One key per sentence. sentence: (batch,) int64 -> (batch,) int64."""
     return _mix_tensor(sentence ^ key)
 
 

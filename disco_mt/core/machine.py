@@ -1,7 +1,7 @@
-"""What this machine can do, found out once and remembered.
+"""What this machine can do: determined once, then cached.
 
 On some machines that report Intel's AMX, torch's bfloat16 products use it and end the process (SIGILL).
-Whether they do here, a child process tries.
+A child process finds out whether they do here.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def remembered(question: str, find_out: Callable[[], Any]) -> Any:
 
 
 def _amx_is_broken() -> bool:
-    """Does a bfloat16 product end a process?"""
+    """Does a bfloat16 product kill the process?"""
     environment = {name: value for name, value in os.environ.items() if name != _ISA}
     done = subprocess.run([sys.executable, "-c", _TRY_AMX], env=environment, capture_output=True, check=False)
     return done.returncode < 0  # ended by a signal
@@ -112,7 +112,7 @@ def _fingerprint(question: str) -> str:
 
 
 def _cpu_info() -> str:
-    """Names and abilities of the processors, without what changes by the minute; "" where Linux is not."""
+    """Names and flags of the processors, which do not change while we run; "" on systems other than Linux."""
     try:
         lines = _CPU_INFO.read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -65,7 +65,7 @@ def write_split(
 
 
 def chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """The items by the thousand: what is worth sending to another process."""
+    """The items in chunks that are large enough to be worth sending to another process."""
     iterator = iter(items)
     while chunk := list(islice(iterator, CHUNK)):
         yield chunk
@@ -88,7 +88,7 @@ class _Chunk:
 
 @dataclass(frozen=True)
 class _Encoder:
-    """What is done to each chunk, in whichever process."""
+    """Encodes one chunk, in whichever process."""
 
     text: TextPair
     limits: Limits | None

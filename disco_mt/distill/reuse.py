@@ -1,6 +1,6 @@
 """Translations to reuse: those of datasets that the same teacher has distilled in the same way.
 
-A larger set of sources often has a smaller one in it. What the teacher has said it would say again.
+A larger set of sources often contains a smaller one, and the teacher would translate it the same way again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _key(ids: Sequence[int] | Ids) -> bytes:
 
 
 def _refuse_others(directory: Path, settings: dict[str, Any], text: dict[str, Any]) -> None:
-    """Another teacher, or another search, would have said something else."""
+    """Another teacher or another search would have given other translations."""
     stored = read_description(directory, PROVENANCE, "a dataset made by `disco distill`").get("settings")
     if not isinstance(stored, dict):
         raise UserError(f"{directory / PROVENANCE} has no settings; is it a dataset made by `disco distill`?")

@@ -133,7 +133,7 @@ def distill(options: DistillOptions, command: str = "", quiet: bool = False) -> 
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UserError(
-            f"cannot write {options.out}: {reason}; finished shards are kept: mend this (free some space?) "
+            f"cannot write {options.out}: {reason}; finished shards are kept: fix this (free some space?) "
             "and give the same command again"
         ) from error
     train = read_description(options.out, "dataset.json", "a dataset directory")["splits"]["train"]

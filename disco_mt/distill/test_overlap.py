@@ -1,4 +1,4 @@
-"""What valid and test have: a new source that is one of these must not be learnt from."""
+"""Sentences of valid and test, which must not become training sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The work directory, OUT.partial beside OUT: what is finished stays, whatever happens to the process.
+"""The work directory, OUT.partial beside OUT: finished shards survive whatever happens to the process.
 
 OUT.partial/provenance.json   what is translated by whom and how; another command may not go on here
 OUT.partial/shards/00000012.safetensors   finished translations, with a checksum

@@ -1,4 +1,4 @@
-"""What a DisCo has learnt, apart from any search: the loss per word by what a word may see, and the length's.
+"""What a DisCo has learnt, independent of search: loss per word by what a word may see, and length loss.
 
 Left to right, random contexts as in training, and nothing; and random contexts by the number of visible
 words. Draws are keyed by the sentence, so that two models are asked the same questions.
@@ -38,19 +38,19 @@ CONTEXTS: dict[str, Context] = {
 
 @dataclass
 class Mean:
-    """A mean that grows."""
+    """A running mean."""
 
     total: float = 0.0
     number: int = 0
 
     def add(self, values: Tensor) -> None:
-        """Take more values in."""
+        """Add values."""
         self.total += float(values.sum(dtype=torch.float64))
         self.number += values.numel()
 
     @property
     def value(self) -> float:
-        """NaN where there was nothing."""
+        """NaN if nothing was added."""
         return self.total / self.number if self.number else float("nan")
 
 
@@ -73,7 +73,7 @@ class Probe:
 
 @torch.inference_mode()
 def probe(model: DisCo, split: Split, sentences: int) -> Probe:
-    """Ask a model about the first so many pairs of a split that are not too long for it."""
+    """Measure a model on the first `sentences` pairs of a split that are not too long for it."""
     found = Probe()
     for batch in _batches(model, split, sentences):
         words, eos = context.words_and_eos(batch.target)

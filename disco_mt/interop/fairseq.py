@@ -36,7 +36,7 @@ _SIZED_BY = (  # the tensors that tell the sizes
 
 
 class _Meter:
-    """What a meter of fairseq is read as; nobody looks into it."""
+    """A placeholder for the meters that fairseq pickles; they are never used."""
 
 
 _METERS: list[tuple[type[_Meter], str]] = [
@@ -80,7 +80,7 @@ def _read(checkpoint: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def _reason(error: Exception) -> str:
-    """torch's advice is to load such a file without `weights_only`; ours is not."""
+    """Replaces torch's advice to load the file without `weights_only`, which would execute it."""
     foreign = re.search(r"GLOBAL (\S+)", str(error))
     if foreign:
         return f"it refers to {foreign[1]}; only tensors and arguments are read, because more could run code"

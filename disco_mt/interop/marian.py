@@ -60,10 +60,10 @@ _BIAS = "final_logits_bias"
 
 @dataclass(frozen=True)
 class MarianOptions:
-    """What may be chosen when a model is imported."""
+    """Options of an import."""
 
     source_language: str = ""
-    """Language code; empty: what the model says."""
+    """Language code; empty: as the model itself states."""
     target_language: str = ""
     exact_tokenizer: bool = False
     """Segment text exactly as the original. Default: typographic characters that it does not know are
@@ -400,7 +400,7 @@ def _our_name(name: str) -> str:
 
 
 def _packed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Keys and values as the one projection that they are here."""
+    """Keys and values packed into one projection, as our layers have them."""
     packed = dict(tensors)
     for key in (name for name in tensors if ".key." in name):
         value = key.replace(".key.", ".value.")

@@ -38,7 +38,7 @@ Counts = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 @dataclass(frozen=True)
 class SideReport:
-    """What became of one side's vocabulary, measured on the text that was given for it."""
+    """One side's vocabulary before and after, measured on the text given for it."""
 
     size_before: int
     size: int
@@ -51,11 +51,11 @@ class SideReport:
     pieces_for_99_5: int
     pieces_for_99_9: int
     tokens_kept: float
-    """Share of the tokens whose piece is still there."""
+    """Share of the tokens that are still a single piece."""
     pieces_per_word_before: float
     pieces_per_word: float
     unknown_characters: float
-    """Share of the characters that the model has never known."""
+    """Share of the characters that are not in the model at all."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _check_model(directory: Directory, text: TextPair) -> None:
 
 @dataclass(frozen=True)
 class _Counted:
-    """A text in pieces."""
+    """Counts over a segmented text."""
 
     pieces: Counts  # how often each id occurs
     words: int
@@ -156,7 +156,7 @@ class _Counted:
 
 
 def _prune(tokenizer: Tokenizer, files: Sequence[Path], size: int, side: str) -> tuple[list[int], SideReport]:
-    """The ids to keep, in order, and what the text says about them."""
+    """The ids to keep, in order, and statistics of the text."""
     counted = _count(tokenizer, files)
     _check_text(counted, files, side)
     tokens = tokenizer.tokens(range(tokenizer.vocabulary_size))
@@ -264,7 +264,7 @@ def _pruned_model(model: TranslationModel, source: list[int], target: list[int])
 
 
 def _precision(model: Path) -> torch.dtype:
-    """That of the model's file."""
+    """The precision in which the model's weights are stored."""
     with safe_open(model / WEIGHTS, framework="pt") as file:
         dtype: Any = file.get_tensor(next(iter(file.keys()))).dtype
     return dtype if dtype in (torch.float16, torch.bfloat16) else torch.float32

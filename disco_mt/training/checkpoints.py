@@ -102,7 +102,7 @@ def restore(checkpoint: Checkpoint, model: TranslationModel, optimizer: torch.op
 
 
 def restore_optimizer(tensors: Tensors, model: TranslationModel, optimizer: torch.optim.Optimizer) -> None:
-    """What `optimizer_tensors` gave, back into an optimizer."""
+    """The inverse of `optimizer_tensors`."""
     parameters = dict(model.named_parameters())
     for full_name, tensor in tensors.items():
         key, name = full_name.split(".", 1)
@@ -144,7 +144,7 @@ def writing(path: Path) -> Iterator[None]:
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UserError(
-            f"cannot write {path}: {reason}; what was written before is intact: mend this (free some space?) "
+            f"cannot write {path}: {reason}; what was written before is intact: fix this (free some space?) "
             "and go on with --resume"
         ) from error
 

@@ -10,7 +10,7 @@ from types import FrameType
 
 
 class Interruption:
-    """Which signal came, if any."""
+    """The signal that was received, if any."""
 
     signal: int | None = None
 

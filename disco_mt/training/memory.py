@@ -13,7 +13,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of mallopt's options in mallo
 
 
 def keep_freed_memory() -> None:
-    """Tell glibc; where there is another C library nothing happens."""
+    """Set the options of glibc; with another C library nothing happens."""
     with suppress(OSError, AttributeError):
         library = ctypes.CDLL(None)
         library.mallopt(_MMAP_THRESHOLD, 1 << 25)  # the most that it accepts

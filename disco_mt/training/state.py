@@ -48,7 +48,7 @@ class State:
 
     @staticmethod
     def from_dict(content: dict[str, Any]) -> State:
-        """What `to_dict` made."""
+        """The inverse of `to_dict`."""
         history = [
             Scored(entry["step"], entry["epoch"], DevScore(**entry["score"])) for entry in content["history"]
         ]

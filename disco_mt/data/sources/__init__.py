@@ -1,4 +1,4 @@
-"""Known corpora: which files they are, how they are got, and how they become what `disco prepare` reads.
+"""Known corpora: their files, how to download them, and how to turn them into input of `disco prepare`.
 
 multi30k           train, val, test_2016_flickr .en .de .fr (image captions), plain or .gz
 tatoeba            train, dev, test .en .de, plain or .gz, with {dev,test}.all-references.tsv (the English
@@ -99,7 +99,7 @@ def obtain(source: SourceName, folder: Path | None, languages: Languages, parts:
 
 
 def text_files(files: SourceFiles, out: Path, limit: int = 0) -> dict[str, SplitFiles]:
-    """The three splits as `disco prepare` reads them; what is not so yet is written into the directory `out`.
+    """The three splits as `disco prepare` reads them; others are written into `out`.
 
     limit: use a sample of so many training pairs (0: all); larger samples have the smaller ones in them.
     """

@@ -32,16 +32,16 @@ class SplitFiles:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a corpus of many corpora is made of. Names are ids of `mtdata list`."""
+    """The parts of a corpus of many corpora. Names are ids of `mtdata list`."""
 
     folder: str = ""
     """Its folder in the folder of corpora."""
     train: tuple[str, ...] = ()
     by_hand: tuple[str, ...] = ()
-    """Training corpora that mtdata has not: a person puts their files beside the others."""
+    """Training corpora that mtdata lacks: put their files beside the others by hand."""
     valid: str = ""
     valid_one_in: int = 0
-    """Where there is no `valid`: every nth pair of the training text, which is taken out of it."""
+    """Without `valid`: every nth training pair is held out for validation."""
     test: str = ""
 
     def __post_init__(self) -> None:
@@ -101,7 +101,7 @@ def downloads_folder(folder: Path | None) -> Path:
 
 
 def only(languages: Languages, fits: bool, rule: str) -> None:
-    """Refuse languages that a corpus has not."""
+    """Refuse languages that a corpus does not have."""
     if not fits:
         raise UserError(f"{rule}; got {', '.join(languages)}")
 
@@ -142,7 +142,7 @@ def write_pairs(directory: Path, split: str, languages: Languages, pairs: Iterab
 
 
 def draw(text: str) -> bytes:
-    """A draw that everyone repeats."""
+    """A pseudo-random number that is the same on every machine."""
     return hashlib.sha256(text.encode()).digest()
 
 

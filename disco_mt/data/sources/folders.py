@@ -1,4 +1,4 @@
-"""Corpora that a person puts into a folder: which files they are there."""
+"""Corpora that you put into a folder by hand: which files are expected there."""
 
 from __future__ import annotations
 

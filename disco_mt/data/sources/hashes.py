@@ -1,4 +1,4 @@
-"""Which content is in a file: SHA-256, remembered for large files, whose reading takes minutes."""
+"""SHA-256 of the contents of files, cached for large ones, which take minutes to read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def remembered_hashes(paths: dict[str, Path], memory: Path | None) -> dict[str, 
 
 
 def _read(memory: Path | None) -> Memory:
-    """What is remembered; a broken file is forgotten."""
+    """The cache; a broken file is ignored."""
     try:
         content = json.loads(memory.read_text(encoding="utf-8")) if memory else {}
     except (OSError, ValueError):

@@ -98,7 +98,7 @@ def _folder(folder: Path | None, languages: Languages) -> Path:
 
 
 def _new_folder(folder: Path | None, languages: Languages) -> Path:
-    """A folder a pair: both packages are of one version, and both directions have the same."""
+    """One folder per language pair: both packages have the same version, and both directions share them."""
     other = next(each for each in languages if each != "en")
     return downloads_folder(folder) / f"{_NAME}-en-{other}"
 
@@ -135,7 +135,7 @@ def _sentences(english: dict[Key, str], other: dict[Key, str], language: str) ->
 
 
 def _is_translation(pair: Pair) -> bool:
-    """Is it a sentence, and is the other side not the same English?"""
+    """Is it a sentence, and is the other side a translation rather than the same English?"""
     return pair[0] != pair[1] and len(_WORD.findall(pair[0])) >= LEAST_WORDS
 
 

@@ -1,4 +1,4 @@
-"""Tatoeba as people download it: one tab-separated file, which is split here."""
+"""Tatoeba as downloaded from its site: one tab-separated file, which is split here."""
 
 from __future__ import annotations
 
