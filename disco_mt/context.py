@@ -1,8 +1,8 @@
-"""Who sees whom: the paper's Y_obs^n as boolean masks.
+"""Visibility masks: the paper's Y_obs^n, which words each position may see.
 
-Every function returns visibility of shape (batch, query, key), True = may attend. `words` marks the words
-of a target, `eos` its one EOS; both are (batch, tgt), padding is neither. EOS is the anchor: visible to
-every query and never predicted, so no row is empty and every position knows the length.
+Every function returns a mask of shape (batch, query, key), True = may attend. `words` marks the words of a
+target, `eos` its one EOS; both are (batch, tgt), padding is neither. EOS is the anchor: visible to every
+query and never predicted, so no row is empty and every position knows the length.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from disco_mt.core.special_tokens import EOS, PAD
 
 
 def words_and_eos(target: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the words and where the EOS of each target are. target: (batch, tgt)."""
+    """Masks of the words and of the EOS of each target. target: (batch, tgt)."""
     eos = target == EOS
     return (target != PAD) & ~eos, eos
 
 
 def nothing(words: Tensor, eos: Tensor) -> Tensor:
-    """The first pass, P(Y_n | X): EOS alone."""
+    """The first pass, P(Y_n | X): only EOS."""
     return observed_set(torch.zeros_like(words), eos)
 
 
@@ -37,7 +37,7 @@ def by_order(order: Tensor, words: Tensor, eos: Tensor) -> Tensor:
 
 
 def easy_first_order(log_probs: Tensor, words: Tensor) -> Tensor:
-    """Rank of each position by falling probability; ties: the earlier position first. (batch, tgt)."""
+    """Rank of each position by descending probability; ties: the earlier position first. (batch, tgt)."""
     return ranks(-log_probs, among=words)
 
 
@@ -52,24 +52,24 @@ def right_to_left(words: Tensor, eos: Tensor) -> Tensor:
 
 
 def all_but_itself(words: Tensor, eos: Tensor) -> Tensor:
-    """Y_obs^n = Y_{!=n}: the cloze objective, and the decoder that the paper warns of."""
+    """Y_obs^n = Y_{!=n}: the cloze objective, and the decoder that the paper warns against."""
     itself = torch.eye(words.shape[1], dtype=torch.bool, device=words.device)
     return (words[:, None, :] & ~itself) | eos[:, None, :]
 
 
 def permutation(keys: Tensor, words: Tensor, eos: Tensor) -> Tensor:
-    """XLNet's objective: one random order a sentence. keys: (batch,) from `keyed.sentence_keys`."""
+    """XLNet's objective: one random order per sentence. keys: (batch,) from `sentence_keys`."""
     return by_order(ranks(integers(keys, words.shape[1]), among=words), words, eos)
 
 
 def random(keys: Tensor, words: Tensor, eos: Tensor) -> Tensor:
     """The DisCo objective: for each position a uniform number of the other words, uniformly chosen.
 
-    keys: (batch,) from `keyed.sentence_keys`. The number is drawn from 0..N-1 for every position anew.
+    keys: (batch,) from `sentence_keys`. Each position draws its own number from 0..N-1.
     """
     size = words.shape[1]
-    row_keys = integers(keys, size)  # (batch, query): one stream a position
-    draws = integers(row_keys, size + 1)[..., 1:]  # (batch, query, key); the first draw is the number's
+    row_keys = integers(keys, size)  # (batch, query): one stream per position
+    draws = integers(row_keys, size + 1)[..., 1:]  # (batch, query, key); the first draw is for the number
     itself = torch.eye(size, dtype=torch.bool, device=words.device)
     others = words[:, None, :] & ~itself
     number = (uniform(row_keys, 1) * words.sum(1)[:, None, None]).long()  # (batch, query, 1) in 0..N-1
@@ -77,14 +77,14 @@ def random(keys: Tensor, words: Tensor, eos: Tensor) -> Tensor:
 
 
 def prefix(keys: Tensor, words: Tensor, eos: Tensor) -> Tensor:
-    """What drafting behind an accepted prefix meets: the words before a point, and random ones behind it.
+    """The context in drafting after an accepted prefix: the words of the prefix, and random ones after it.
 
-    For each position n the prefix has a uniform number of words, 0..n, and of the words behind it (n itself
-    apart) a uniform number is visible, uniformly chosen. keys: (batch,) from `keyed.sentence_keys`.
+    For each position n the prefix has a uniform number of words, 0..n, and of the words after it (except n) a
+    uniform number is visible, uniformly chosen. keys: (batch,) from `sentence_keys`.
     """
     size = words.shape[1]
     row_keys = integers(keys, size)  # (batch, query): one stream per position
-    draws = integers(row_keys, size + 2)[..., 2:]  # (batch, query, key); the first two are the numbers'
+    draws = integers(row_keys, size + 2)[..., 2:]  # (batch, query, key); the first two are for the numbers
     numbers = uniform(row_keys, 2)  # (batch, query, 2)
     places = torch.arange(size, device=words.device)
     length = (numbers[..., 0] * (places + 1)).long()[..., None]  # (batch, query, 1) in 0..n
@@ -96,9 +96,9 @@ def prefix(keys: Tensor, words: Tensor, eos: Tensor) -> Tensor:
 
 
 def ranks(values: Tensor, among: Tensor) -> Tensor:
-    """Distinct ranks from 0 by rising value along the last axis; of equal values the earlier comes first.
+    """Distinct ranks from 0 by ascending value along the last axis; ties: the earlier position first.
 
-    Places outside `among` (same shape) come last.
+    Positions outside `among` (same shape) come last.
     """
     behind = torch.inf if values.is_floating_point() else torch.iinfo(values.dtype).max
     places = values.masked_fill(~among, behind).argsort(dim=-1, stable=True)

@@ -1,4 +1,4 @@
-"""What decoders return, as people read it: ids become tokens and text, sentences become texts again."""
+"""From the results of decoders to translations: ids become tokens and text, sentences become texts."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from disco_mt.text.tokenizer import Tokenizer
 from disco_mt.text.unknown import Aside
 
 
-def named(found: Hypothesis[int], target: Tokenizer) -> Translation:
+def named(hypothesis: Hypothesis[int], target: Tokenizer) -> Translation:
     """Ids -> tokens and text."""
     return Translation(
-        tuple(target.tokens(found.tokens)),
-        found.probabilities,
-        found.score,
-        found.steps,
-        None if found.trace is None else _trace(found.trace, target),
-        one_line(target.decode(found.tokens)),
-        tuple(target.pieces(found.tokens)),
-        pinned=found.pinned,
+        tuple(target.tokens(hypothesis.tokens)),
+        hypothesis.probabilities,
+        hypothesis.score,
+        hypothesis.steps,
+        None if hypothesis.trace is None else _trace(hypothesis.trace, target),
+        one_line(target.decode(hypothesis.tokens)),
+        tuple(target.pieces(hypothesis.tokens)),
+        pinned=hypothesis.pinned,
     )
 
 
 def refusal(why: str = "") -> Translation:
-    """No translation, and why there is none; of an empty text: nothing."""
+    """An empty translation: of an empty text, or with the reason why there is none."""
     return Translation((), (), 0.0, 0, refused=why)
 
 
 def restored(translation: Translation, aside: Aside | None) -> Translation:
-    """With the parts of the source that were set aside."""
+    """The translation with the unknown parts of the source copied into it."""
     if aside is None or translation.refused:
         return translation
     return replace(translation, text=one_line(aside.restore(translation.text)), copied=aside.copied)
 
 
 def joined(parts: list[Translation], language: str) -> Translation:
-    """Several sentences as one text: tokens end to end, score by token, steps added up."""
+    """Several sentences as one text: tokens concatenated, scores averaged by token, steps added."""
     if len(parts) <= 1:
         return parts[0] if parts else refusal()
     space = "" if is_spaceless(language) else " "
@@ -54,38 +54,45 @@ def joined(parts: list[Translation], language: str) -> Translation:
         tuple(piece for part in parts for piece in part.pieces),
         tuple(parts),
         pinned=_joined_pins(parts),
-        copied=tuple(each for part in parts for each in part.copied),
+        copied=tuple(copied for part in parts for copied in part.copied),
     )
 
 
 def named_passes(on_pass: OnPass[str], batch: Sequence[int], target: Tokenizer) -> OnPass[int]:
-    """Tell a pass with its tokens' names, and with the number that its sentence has outside the batch."""
+    """Report passes with tokens as strings, and with the index that their sentence has outside the batch."""
 
-    def tell(now: Pass[int]) -> None:
-        candidates = tuple(_pass(candidate, target) for candidate in now.candidates)
-        lengths, log_probabilities = now.lengths, now.length_log_probabilities
-        sentence = batch[now.sentence]
-        on_pass(Pass(now.strategy, now.step, lengths, log_probabilities, candidates, now.winner, sentence))
+    def report(now: Pass[int]) -> None:
+        on_pass(
+            Pass(
+                now.strategy,
+                now.step,
+                now.lengths,
+                now.length_log_probabilities,
+                tuple(_pass(candidate, target) for candidate in now.candidates),
+                now.winner,
+                batch[now.sentence],
+            )
+        )
 
-    return tell
+    return report
 
 
 def numbered_passes(on_pass: OnPass[str], texts: Sequence[Sequence[object] | str]) -> OnPass[str]:
-    """Tell a pass with the number of its text, and that of its sentence in the text.
+    """Report passes with the index of their text, and that of their sentence in the text.
 
     texts: the sentences of each; a string is a text that was refused.
     """
     numbers = [(t, n) for t, text in enumerate(texts) if not isinstance(text, str) for n in range(len(text))]
 
-    def tell(now: Pass[str]) -> None:
+    def report(now: Pass[str]) -> None:
         text, sentence = numbers[now.sentence]
         on_pass(replace(now, text=text, sentence=sentence))
 
-    return tell
+    return report
 
 
 def _joined_pins(parts: list[Translation]) -> tuple[bool, ...]:
-    """One entry a token, or none at all where nothing is pinned."""
+    """One entry per token, or none at all if nothing is pinned."""
     marks = tuple(mark for part in parts for mark in part.pinned or (False,) * len(part.tokens))
     return marks if any(marks) else ()
 

@@ -1,6 +1,6 @@
 """Who is faster than whom: pairs of entries that may be compared, their ratios, and what follows in words.
 
-Compared is with the same precision, and with the autoregressive model of the same shape where there is one.
+An entry is compared with the autoregressive ones of its precision, and of its shape where there are any.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ from disco_mt.bench.runners import Outcome, load_model
 from disco_mt.bench.sentences import Sentence
 from disco_mt.core.errors import UserError
 from disco_mt.core.machine import avoid_broken_amx
-from disco_mt.core.settings import at_least
 from disco_mt.core.special_tokens import NUM_SPECIAL, SPECIAL_TOKENS
 from disco_mt.engine.ctranslate2 import export_ctranslate2
 from disco_mt.engine.shortlist import Shortlist
@@ -48,12 +47,6 @@ class Plan:
     batch_repeats: int = 2
     scored: tuple[int, ...] = ()  # of those whose translations are kept, for BLEU and the counts
     score_size: int = 1  # how many of them are a batch
-
-    def __post_init__(self) -> None:
-        for name in ("threads", "sizes"):
-            for value in getattr(self, name):
-                at_least(name, value, 1)
-        at_least("repeats", self.repeats, 1)
 
     def turns(self) -> int:
         """How often each entry has its turn."""

@@ -1,4 +1,4 @@
-"""The most that this machine multiplies in a second: what every system is measured against."""
+"""The machine's peak: GFLOP/s of large matrix products, which every system is measured against."""
 
 from __future__ import annotations
 

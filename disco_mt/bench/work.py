@@ -1,7 +1,7 @@
 """How much arithmetic a translation is: multiplications and additions of the matrix products.
 
-Only what a system must compute for its rows is counted, not padding and not what a runtime does besides, so
-that the share of the peak shows what is lost. Softmax, LayerNorm and the like are no products.
+Only what a system must compute for its rows is counted, not padding and not what an engine does besides, so
+that the share of the peak shows what is lost. Softmax, LayerNorm and the like are not counted.
 """
 
 from __future__ import annotations

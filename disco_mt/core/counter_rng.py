@@ -1,7 +1,7 @@
-"""Random numbers that depend on a key alone, never on batch mates, padding or what was drawn before.
+"""Random numbers that depend only on a key, never on batch mates, padding or earlier draws.
 
 A counter-based generator (splitmix64) instead of a stateful one: the draw for sentence s at step t is the
-same however a batch is cut, on however many processes, and after any restart.
+same for any batching, any number of processes, and after any restart.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def _signed(number: int) -> int:
 
 
 def mix(*numbers: int) -> int:
-    """One 64-bit key (signed) out of several numbers; order matters."""
+    """One signed 64-bit key from several numbers; order matters."""
     state = 0
     for number in numbers:
         state = (state ^ (number & _MASK64)) + _GOLDEN & _MASK64

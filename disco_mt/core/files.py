@@ -1,4 +1,4 @@
-"""Writing files so that a crash or a full disk never leaves half of one behind."""
+"""Atomic files: a crash or a full disk never leaves a partial file."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}  # some network file 
 
 
 def refuse_existing(path: Path) -> None:
-    """Refuse an output path that is taken, before any work is done."""
+    """Raise an error if an output path exists, before any work is done."""
     if path.exists():
         raise UserError(f"{path} already exists; choose another output path or remove it first")
 
 
 @contextmanager
 def atomic_directory(path: Path) -> Iterator[Path]:
-    """A temporary sibling of `path` to fill; it gets its name only when the block ends well."""
+    """A temporary sibling of `path` to fill; it is renamed when the block ends without an error."""
     refuse_existing(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
@@ -42,7 +42,7 @@ def atomic_directory(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """A temporary sibling of `path` to write; it replaces `path` only when the block ends well."""
+    """A temporary sibling of `path` to write; it replaces `path` when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
@@ -59,14 +59,14 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 
 def _share(path: Path) -> None:
-    """Give a file or directory the permissions that the user's umask allows; temporary ones are private."""
-    mask = os.umask(0o077)  # there is no way to read it without setting it
+    """Set the permissions to the umask's default; those of temporary files are private."""
+    mask = os.umask(0o077)  # it cannot be read without setting it
     os.umask(mask)
     path.chmod((0o777 if path.is_dir() else 0o666) & ~mask)
 
 
 def check_readable(path: Path) -> None:
-    """Tell a file that this user may not read from one that is damaged."""
+    """Raise an error if this user has no permission to read a file."""
     if not os.access(path, os.R_OK):
         raise UserError(
             f"{path} may not be read by this user (permission denied); its owner can change that with: "
@@ -77,7 +77,7 @@ def check_readable(path: Path) -> None:
 def try_lock(handle: int) -> bool:
     """Lock an open file or directory; False if another process has the lock.
 
-    The kernel lets go of it when the process ends. Where a file system has no locks, everyone gets one.
+    The kernel releases it when the process ends. On file systems without locks this always succeeds.
     """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -90,12 +90,10 @@ def try_lock(handle: int) -> bool:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` as UTF-8, atomically."""
     with atomic_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

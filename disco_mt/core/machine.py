@@ -21,25 +21,25 @@ from typing import Any
 
 from disco_mt.core.files import write_text
 
-_ISA = "ONEDNN_MAX_CPU_ISA"  # the most that torch's oneDNN may use; it reads this at its first use
+_ISA = "ONEDNN_MAX_CPU_ISA"  # limits torch's oneDNN, which reads it at its first use
 _WITHOUT_AMX = "AVX512_CORE_FP16"
 _TRY_AMX = "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); x @ x"
 _CPU_INFO = Path("/proc/cpuinfo")
 
 
 def avoid_broken_amx() -> None:
-    """Keep torch from AMX where using it is fatal. Call this before the first bfloat16 or int8 product.
+    """Disable AMX in torch where it crashes. Call this before the first bfloat16 or int8 product.
 
-    A choice that the user made in the environment stays as it is; child processes inherit ours.
+    A setting in the user's environment takes precedence; child processes inherit ours.
     """
     if _ISA not in os.environ and "amx" in _cpu_info() and remembered("amx", _amx_is_broken):
         os.environ[_ISA] = _WITHOUT_AMX
 
 
 def exact_int8_levels() -> int:
-    """The largest weight whose products with 8-bit numbers this processor adds up exactly.
+    """The largest quantized weight for which this processor computes exact sums of 8-bit products.
 
-    x86 processors without VNNI add pairs of products in 16 bits: weights must have a bit less there.
+    x86 processors without VNNI add pairs of products in 16 bits, so weights must be one bit smaller.
     """
     x86 = platform.machine().lower() in ("x86_64", "amd64", "i686", "x86")
     return 63 if x86 and "vnni" not in _cpu_info() else 127
@@ -47,20 +47,25 @@ def exact_int8_levels() -> int:
 
 @functools.cache
 def has_fast_mkl() -> bool:
-    """Are MKL's bfloat16 products the fastest here? Not on AMD's processors with units for them."""
+    """Are MKL's bfloat16 products the fastest? Not on AMD processors with bfloat16 units."""
     return "avx512_bf16" not in _cpu_info().split() or "Intel" in _cpu_info()
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def has_amx_int8() -> bool:
-    """Does this processor report 8-bit matrix units, and the vector units that belong to them?"""
+    """Does this processor report int8 AMX and the vector instructions that the kernels need?"""
     wanted = {"amx_tile", "amx_int8", "avx512f", "avx512bw", "avx512dq", "avx512vl", "fma"}
     return wanted <= set(_cpu_info().split())
 
 
 def remembered(question: str, find_out: Callable[[], Any]) -> Any:
-    """The answer (a JSON value) to a question about this machine, from the user's cache folder if known.
+    """The answer (a JSON value) to a question about this machine, cached in the user's cache folder.
 
-    A changed processor or torch is another machine. A cache that cannot be read or written is done without.
+    The cache is keyed by processor and torch version; it is ignored if it cannot be read or written.
     """
     file = _cache_folder() / f"{_fingerprint(question)}.json"
     try:
@@ -99,7 +104,7 @@ def _cache_folder() -> Path:
 
 
 def _fingerprint(question: str) -> str:
-    """A name for (question, this machine)."""
+    """A file name for the question and this machine."""
     facts = (
         question,
         platform.node(),

@@ -1,12 +1,11 @@
-"""Products of bfloat16 matrices by the MKL inside torch: factors are rounded, sums stay in float32.
+"""bfloat16 matrix products by the MKL in torch: factors are rounded to bfloat16, sums stay in float32.
 
-torch's own bfloat16 products (oneDNN) round the sums, too, and on some machines that have AMX, Intel's matrix
-units, they must do without it (machine.py). MKL's use AMX wherever it works, and other units elsewhere. On
-processors of other makers MKL does not use their bfloat16 units, and oneDNN is more than four times as fast:
-there the sums are rounded.
+torch's own bfloat16 products (oneDNN) also round the sums, and on some machines they must not use AMX,
+Intel's matrix units (machine.py). MKL uses AMX wherever it works. On processors of other vendors MKL does not
+use the bfloat16 units, and oneDNN is more than four times as fast: there the sums are rounded.
 
-`Products` is a context in which every linear layer computes so, forwards and backwards. Whatever is not such
-a product stays in float32, which is faster on CPUs than autocast's rounding of everything between.
+In the context `Products`, every linear layer multiplies this way, forward and backward. Everything else stays
+in float32, which is faster on CPUs than autocast, which rounds everything.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Products(TorchFunctionMode):
 
 
 def available() -> bool:
-    """Does this torch have an MKL with such products?"""
+    """Does this torch include an MKL with bfloat16 products?"""
     return _gemm() is not None
 
 
@@ -75,7 +74,7 @@ class _Linear(torch.autograd.Function):
 def product(left: Tensor, right: Tensor, out: Tensor, add: bool = False) -> Tensor:
     """left @ right into `out`, or added to it.
 
-    left, right: bfloat16, each dense or the transpose of a dense one; out: float32 and dense.
+    left, right: bfloat16, each contiguous or the transpose of a contiguous matrix; out: float32, contiguous.
     """
     assert out.is_contiguous()
     assert all(factor.is_contiguous() or factor.T.is_contiguous() for factor in (left, right))
@@ -102,13 +101,13 @@ def _is_transposed(matrix: Tensor) -> bool:
 
 
 def _stride(matrix: Tensor) -> int:
-    """From one row to the next, as the matrix lies in memory."""
+    """From one row to the next, in memory."""
     return matrix.shape[0] if _is_transposed(matrix) else matrix.shape[1]
 
 
 @functools.cache
 def _gemm() -> Callable[..., Any] | None:
-    """CBLAS's product of bfloat16 matrices into a float32 one; None in a torch without MKL."""
+    """CBLAS's product of bfloat16 matrices with a float32 result; None in a torch without MKL."""
     library = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
     has_mkl = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
     if not has_mkl or not library.exists():

@@ -1,7 +1,7 @@
-"""Plugins: Python files from outside that add a system, an objective or a decoder.
+"""Plugins: Python files that add a system, an objective or a decoder.
 
-`disco --plugin FILE VERB ...` names a file. Every process imports it once; workers and distributed ranks get
-its path through the environment. Nothing is ever imported because a model directory says so.
+`disco --plugin FILE VERB ...` loads a file. Every process imports it once; workers and distributed ranks get
+its path from the environment. A model directory can never cause an import.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ENVIRONMENT = "DISCO_PLUGINS"
 
 
 def add_plugin(path: Path) -> None:
-    """Let this process and its children import a plugin as soon as they need systems."""
+    """Register a plugin, which this process and its children import when they first need systems."""
     if not path.is_file():
         raise UserError(f"--plugin {path}: there is no such file; name a Python file")
     known = _paths()
@@ -26,7 +26,7 @@ def add_plugin(path: Path) -> None:
 
 
 def load_plugins() -> None:
-    """Import the plugins that were added and are not imported yet."""
+    """Import the plugins that are not imported yet."""
     for path in map(Path, _paths()):
         name = f"disco_plugin_{path.stem}"
         if name in sys.modules:

@@ -1,4 +1,4 @@
-"""How far a long stage has come: a bar with ETA on a terminal, plain lines elsewhere, nothing if quiet."""
+"""Progress of long stages: a bar with ETA on a terminal, plain lines elsewhere, nothing if quiet."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 Advance = Callable[[int], None]
 
-PLAIN_INTERVAL = 30.0  # seconds between two lines where there is no bar
+PLAIN_INTERVAL = 30.0  # seconds between two lines
 
 
 @contextmanager
 def stage(label: str, total: int, quiet: bool) -> Iterator[Advance]:
-    """A stage of `total` steps; yields a function to call with the number of steps just done."""
+    """A stage of `total` steps; yields a function that is called with the number of steps just done."""
     if quiet:
         yield lambda steps: None
     elif sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""Settings are frozen dataclasses; here is how TOML and JSON become one, with errors that teach."""
+"""Frozen dataclasses from TOML and JSON, with helpful errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _IN_WORDS = {
 
 
 def from_dict(cls: type[T], values: dict[str, Any], where: str) -> T:
-    """A dataclass from a plain mapping (TOML, JSON); unknown and mistyped keys are named."""
+    """A dataclass from a mapping (TOML, JSON); errors name unknown and mistyped keys."""
     hints = get_type_hints(cls)
     known = {f.name for f in fields(cls)}  # type: ignore[arg-type]
     for name, value in values.items():
@@ -30,7 +30,7 @@ def from_dict(cls: type[T], values: dict[str, Any], where: str) -> T:
 
 
 def _value(hint: Any, value: Any, where: str) -> Any:
-    """A value of TOML or JSON as the field wants it: tables become dataclasses, lists tuples."""
+    """Tables become dataclasses, lists become tuples."""
     if is_dataclass(hint):
         return from_dict(hint, value, where)  # type: ignore[arg-type]
     return tuple(value) if get_origin(hint) is tuple else value
@@ -62,13 +62,12 @@ def _check_list(hint: Any, values: object, where: str) -> None:
 
 
 def one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Refuse a value that is not among the choices, and list them."""
+    """Raise an error that lists the choices if the value is not one of them."""
     if value not in choices:
-        named = ", ".join(choice for choice in choices if choice)  # the empty one is the default
+        named = ", ".join(choice for choice in choices if choice)  # the empty string is the default
         raise UserError(f"{name} must be one of {named}; got {value!r}")
 
 
 def at_least(name: str, value: float, least: float) -> None:
-    """Refuse a number that is too small."""
-    if not value >= least:  # so that nan is refused, too
+    if not value >= least:  # also true for nan
         raise UserError(f"{name} must be at least {least}, got {value}")

@@ -1,6 +1,6 @@
 """Ids of the special tokens, the same in every vocabulary. Words start at `NUM_SPECIAL`.
 
-The order is fairseq's, so that an imported vocabulary keeps its ids.
+The order is fairseq's, so that imported vocabularies keep their ids.
 """
 
 BOS, PAD, EOS, UNK, MASK = range(5)

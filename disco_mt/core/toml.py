@@ -1,4 +1,4 @@
-"""Tables of TOML: reading a file, laying one table over another, naming what does not belong."""
+"""TOML tables: read, merge and check them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ Table = dict[str, Any]
 
 
 def read_toml(path: Path) -> Table:
-    """What is in a TOML file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -22,26 +21,26 @@ def read_toml(path: Path) -> Table:
 
 
 def merged(under: Table, over: Table) -> Table:
-    """Both tables, the values of `over` first, table by table."""
-    both = dict(under)
+    """Both tables, recursively; values of `over` take precedence."""
+    result = dict(under)
     for key, value in over.items():
-        nested = isinstance(value, dict) and isinstance(both.get(key), dict)
-        both[key] = merged(both[key], value) if nested else value
-    return both
+        nested = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if nested else value
+    return result
 
 
 def subtable(content: Table, name: str, where: str = "", needed: bool = False) -> Table:
-    """A table inside another; an empty one where there is none and none is needed."""
+    """A table inside another; an empty one if it is missing and not needed."""
     if needed and name not in content:
         raise UserError(f"the table [{where}{name}] is missing")
-    found = content.get(name, {})
-    if not isinstance(found, dict):
-        raise UserError(f"{where}{name} must be a table, got {found!r}")
-    return found
+    table = content.get(name, {})
+    if not isinstance(table, dict):
+        raise UserError(f"{where}{name} must be a table, got {table!r}")
+    return table
 
 
 def refuse_unknown(content: Table, known: tuple[str, ...], where: str) -> None:
-    """Every key must be one that is known."""
+    """Raise an error for keys that are not known."""
     for key in content:
         if key not in known:
             raise UserError(f"{where}unknown key '{key}'; known keys: {', '.join(sorted(known))}")

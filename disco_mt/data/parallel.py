@@ -19,11 +19,6 @@ Result = TypeVar("Result")
 WAITING = 3  # items per process, at most, that are sent but not yet asked for
 
 
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def ordered_map(
     function: Callable[[Item], Result], items: Iterable[Item], jobs: int
 ) -> Generator[Result, None, None]:

@@ -18,11 +18,12 @@ from typing import Any, Literal, get_args
 
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import atomic_directory, refuse_existing, sha256, write_text
+from disco_mt.core.machine import cores
 from disco_mt.core.progress import Advance, stage
 from disco_mt.core.settings import at_least
 from disco_mt.data.dataset import FORMAT_VERSION, id_type, read_description
 from disco_mt.data.encode import Limits, SplitReport, chunks, write_split
-from disco_mt.data.parallel import cores, ordered_map
+from disco_mt.data.parallel import ordered_map
 from disco_mt.text.lines import read_lines
 from disco_mt.text.moses import Processing, split_words
 from disco_mt.text.pair import TextPair, Vocabulary, VocabularyOptions

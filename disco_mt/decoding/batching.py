@@ -17,14 +17,14 @@ def with_eos(sentences: Sequence[Sequence[int]]) -> Tensor:
 
 
 def batches(sentences: Sequence[Sequence[int]], chosen: Sequence[int], tokens: int) -> list[list[int]]:
-    """The chosen sentences (by index), longest first, at most `tokens` padded tokens together."""
+    """The chosen sentences (by index), longest first, at most `tokens` tokens per batch, with padding."""
     if tokens == 1:
         return [[index] for index in sorted(chosen)]
-    found: list[list[int]] = []
-    widest = 0
+    result: list[list[int]] = []
+    longest = 0
     for index in sorted(chosen, key=lambda index: -len(sentences[index])):
-        if not found or (len(found[-1]) + 1) * widest > tokens:
-            found.append([])
-            widest = len(sentences[index]) + 1
-        found[-1].append(index)
-    return found
+        if not result or (len(result[-1]) + 1) * longest > tokens:
+            result.append([])
+            longest = len(sentences[index]) + 1
+        result[-1].append(index)
+    return result

@@ -1,9 +1,9 @@
-"""Length beam: the K likeliest lengths of each sentence, decoded side by side as candidates."""
+"""Length beam: the K most likely lengths of each sentence, decoded in parallel as candidates."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,49 +13,10 @@ from disco_mt.core.special_tokens import EOS, MASK, PAD
 from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.nn.base import BestWords, ParallelModel
 from disco_mt.nn.encoder import Encoded
+from disco_mt.pins.pinned import Placed
 
-
-class Pins(Protocol):
-    """Pinned words in the rows of a batch of candidates, as decoders know them; pins/pinned.py has them."""
-
-    @property
-    def where(self) -> Tensor:
-        """(rows, tgt) bool."""
-        ...
-
-    @property
-    def ids(self) -> Tensor:
-        """(rows, tgt): the pinned tokens; elsewhere meaningless."""
-        ...
-
-    @property
-    def scored(self) -> bool:
-        """Do pinned words have a probability of their own?"""
-        ...
-
-    def rows(self, chosen: Tensor) -> Pins:
-        """Some of the rows."""
-        ...
-
-    def visibility(self, known: Tensor, eos: Tensor, visible: Tensor) -> Tensor:
-        """`visible`, but a pinned position sees all known words except itself, to score it."""
-        ...
-
-    def keep(self, model: ParallelModel, hidden: Tensor, found: BestWords) -> BestWords:
-        """A pass's predictions with the pins in their places."""
-        ...
-
-
-class PinnedBatch(Protocol):
-    """The hook through which pins enter decoding: `DecodeRequest.pins` of a decoder."""
-
-    def candidates(self, model: ParallelModel, encoded: Encoded, options: DecodingOptions) -> Candidates:
-        """Length candidates with the pins in their places."""
-        ...
-
-    def passes(self, model: ParallelModel) -> list[int]:
-        """Passes that it took to place the pins of each sentence."""
-        ...
+if TYPE_CHECKING:
+    from disco_mt.pins.place import Pinned
 
 
 @dataclass(frozen=True)
@@ -65,13 +26,13 @@ class Candidates:
     `words` and `eos` mark each row's words and its own EOS, at N_k + 1: not at the padded end.
     """
 
-    sentences: Tensor  # (B,) place of each sentence in the caller's batch
-    lengths: Tensor  # (B, K) words, likeliest first, distinct (all of them once more in every copy)
+    sentences: Tensor  # (B,) index of each sentence in the caller's batch
+    lengths: Tensor  # (B, K) words, most likely first, distinct (and repeated in every copy)
     log_probs: Tensor  # (B, K) log P(length | X)
     words: Tensor  # (B * K, tgt) bool
     eos: Tensor  # (B * K, tgt) bool
     encoded: Encoded  # B * K rows
-    pins: Pins | None = None  # where words are pinned
+    pins: Placed | None = None  # None: no words are pinned
     length_penalty: float = 1.0  # alpha; 1: the paper's mean
 
     @property
@@ -87,21 +48,21 @@ class Candidates:
 
     @property
     def free(self) -> Tensor:
-        """The words that are predicted: all but the pinned ones. (B * K, tgt) bool."""
+        """The words that are not pinned. (B * K, tgt) bool."""
         return self.words if self.pins is None else self.words & ~self.pins.where
 
     def order(self, log_probs: Tensor) -> Tensor:
-        """Ranks by falling probability, pinned words before all others. (B * K, tgt) -> (B * K, tgt)."""
-        sure = log_probs.masked_fill(self.words & ~self.free, torch.inf)
-        return context.easy_first_order(sure, self.words)
+        """Ranks by descending probability, pinned words first. (B * K, tgt) -> (B * K, tgt)."""
+        pins_first = log_probs.masked_fill(self.words & ~self.free, torch.inf)
+        return context.easy_first_order(pins_first, self.words)
 
     def scores(self, log_probs: Tensor) -> Tensor:
-        """Log probability of each candidate over N^alpha, its mean where alpha is 1. (B * K, tgt) -> (B, K).
+        """Log probability of each candidate, divided by N^alpha. (B * K, tgt) -> (B, K).
 
-        The mean likes short candidates, which leave out what is hard to say; a greater alpha makes up for it.
-        Pinned words count, too, where the model can say how well they go with the rest (see `predict`). They
-        are divided by one N for all candidates: a word that surprises the model would surprise it less, on
-        average, in a longer sentence, and the longest would win.
+        With alpha 1, the mean, short candidates that omit difficult content win too often; a greater alpha
+        favours longer ones. Pinned words count where the model can score them (see `predict`). They are
+        divided by the same N in all candidates: otherwise an unlikely pinned word would weigh less in a
+        longer candidate, and the longest would win.
         """
         free = self._sums(log_probs, self.free) / self._power(self.number_free.clamp(min=1), log_probs)
         if self.pins is None or not self.pins.scored:
@@ -110,16 +71,16 @@ class Candidates:
         return free + pinned / self._power(self.lengths[:, :1], log_probs)
 
     def _power(self, number: Tensor, log_probs: Tensor) -> Tensor:
-        """N^alpha, as exact as the log probabilities."""
+        """N^alpha, in the precision of the log probabilities."""
         return number.to(log_probs.dtype) ** self.length_penalty
 
     def _sums(self, log_probs: Tensor, counted: Tensor) -> Tensor:
-        """Of the words that count. (B * K, tgt) -> (B, K)."""
+        """Sums over the words where `counted` is True. (B * K, tgt) -> (B, K)."""
         return log_probs.masked_fill(~counted, 0.0).sum(dim=1).view(-1, self.beam)
 
     @property
     def number_free(self) -> Tensor:
-        """How many words are predicted. (B, K)."""
+        """How many words are not pinned. (B, K)."""
         return self.lengths if self.pins is None else self.free.sum(dim=1).view(-1, self.beam)
 
     def keep(self, sentences: Tensor) -> Candidates:
@@ -128,7 +89,7 @@ class Candidates:
         return self._at(self.sentences[sentences], self.lengths[sentences], self.log_probs[sentences], rows)
 
     def copied(self, times: int) -> Candidates:
-        """Each sentence's candidates so many times, one set after the other."""
+        """Every sentence's candidates, repeated as whole sets."""
         if times == 1:
             return self
         rows = torch.arange(len(self.words), device=self.words.device)
@@ -136,23 +97,24 @@ class Candidates:
         return self._at(self.sentences, self.lengths.repeat(1, times), self.log_probs.repeat(1, times), rows)
 
     def _at(self, sentences: Tensor, lengths: Tensor, log_probs: Tensor, rows: Tensor) -> Candidates:
-        """These rows, which belong to these sentences."""
-        return Candidates(
-            sentences,
-            lengths,
-            log_probs,
-            self.words[rows],
-            self.eos[rows],
-            self.encoded.rows(rows),
-            None if self.pins is None else self.pins.rows(rows),
-            self.length_penalty,
+        """The given rows, which belong to these sentences."""
+        return replace(
+            self,
+            sentences=sentences,
+            lengths=lengths,
+            log_probs=log_probs,
+            words=self.words[rows],
+            eos=self.eos[rows],
+            encoded=self.encoded.rows(rows),
+            pins=None if self.pins is None else self.pins.rows(rows),
         )
 
 
 def best_lengths(length_log_probs: Tensor, beam: int, longest: int) -> tuple[Tensor, Tensor]:
-    """The K likeliest numbers of words, at least 1 and at most `longest`; ties: the shorter first.
+    """The K most likely numbers of words, from 1 to `longest`; ties: the shorter first.
 
-    length_log_probs: (batch, classes), a class being words + EOS. Returns lengths and log-probs, (batch, K).
+    length_log_probs: (batch, classes), class n is n tokens with EOS. Returns lengths and log-probs, (batch,
+    K).
     """
     allowed = length_log_probs[:, 2 : longest + 2]
     ranked = allowed.sort(dim=1, descending=True, stable=True)
@@ -162,17 +124,17 @@ def best_lengths(length_log_probs: Tensor, beam: int, longest: int) -> tuple[Ten
 def candidates_for(
     model: ParallelModel, source: Tensor, options: DecodingOptions, request: DecodeRequest
 ) -> Candidates:
-    """Where decoding begins: the K likeliest lengths of each sentence, with its pins if it has any."""
+    """The initial candidates: the K most likely lengths of each sentence, with its pins if there are any."""
     encoded = model.encode(source)
     if request.pins is not None:
-        pinned: PinnedBatch = request.pins
+        pinned: Pinned = request.pins
         return pinned.candidates(model, encoded, options)
     candidates = length_candidates(model, encoded, options.length_beam)
     return replace(candidates, length_penalty=options.alpha)
 
 
 def length_candidates(model: ParallelModel, encoded: Encoded, beam: int) -> Candidates:
-    """Candidates for every sentence of `encoded`, at the predicted lengths."""
+    """Candidates at the predicted lengths."""
     if encoded.length_log_probs is None:
         raise TypeError("this model has no length predictor")
     lengths, log_probs = best_lengths(encoded.length_log_probs, beam, model.config.longest_target)
@@ -197,12 +159,12 @@ def predict(
     visible: Tensor,
     wanted: Tensor | None = None,
 ) -> BestWords:
-    """One pass: the likeliest word at every position and its log probability (0 where there is no word).
+    """One pass: the most likely word at every position and its log probability (0 where there is no word).
 
-    Pinned words stay as they are. A DisCo model gives them the probability that they have given all other
-    words, so that the length beam sees what the rest is worth with them; a CMLM cannot, they have 1.
+    Pinned words stay as they are. A DisCo model scores them given all other words, so that the length beam
+    can compare how well they fit; a CMLM cannot, so they get probability 1.
 
-    tokens: (rows, tgt); visible: (rows, tgt, tgt); wanted: (rows, tgt) bool, the words that are asked for
+    tokens: (rows, tgt); visible: (rows, tgt, tgt); wanted: (rows, tgt) bool, the words to predict
     (None: all of them). Returns (rows, tgt) each.
     """
     if candidates.pins is not None and candidates.pins.scored:
@@ -212,5 +174,5 @@ def predict(
     best = model.best_words(hidden[wanted])
     ids = candidates.blank().masked_scatter(wanted, best.ids)
     log_probs = torch.zeros(tokens.shape, dtype=best.log_probs.dtype, device=tokens.device)
-    found = BestWords(ids, log_probs.masked_scatter(wanted, best.log_probs))
-    return found if candidates.pins is None else candidates.pins.keep(model, hidden, found)
+    predicted = BestWords(ids, log_probs.masked_scatter(wanted, best.log_probs))
+    return predicted if candidates.pins is None else candidates.pins.keep(model, hidden, predicted)

@@ -1,4 +1,4 @@
-"""Mask-predict (Section 3.1): a fixed number of passes, each predicting the least certain words anew."""
+"""Mask-predict (Section 3.1): a fixed number of passes, each predicting the least certain words again."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from disco_mt.nn.base import BestWords, ParallelModel
 def mask_predict(
     model: ParallelModel, source: Tensor, options: DecodingOptions, request: DecodeRequest
 ) -> list[Hypothesis[int]]:
-    """T passes, no early stop; the winner is the candidate with the best score, at the end.
+    """T passes without early stopping; the candidate with the best score after the last pass wins.
 
-    A word that is kept keeps the probability it had when it was last predicted; pinned words are kept always.
+    Words that are not predicted again keep their probability; pinned words are never predicted.
     """
     candidates = candidates_for(model, source, options, request)
     recorder = Recorder.for_request("mask-predict", source, model, request)
@@ -40,9 +40,9 @@ def mask_predict(
 
 
 def least_certain(log_probs: Tensor, candidates: Candidates, step: int, iterations: int) -> Tensor:
-    """The i_t = floor(N (T - t + 1) / T) words of lowest probability, at least one. (rows, tgt) bool.
+    """The floor(N (T - t + 1) / T) words of lowest probability, at least one. (rows, tgt) bool.
 
-    N counts the words that are not pinned.
+    N is the number of words that are not pinned.
     """
     free = candidates.number_free.view(-1, 1)
     number = (free * (iterations - step + 1) // iterations).clamp(min=1)

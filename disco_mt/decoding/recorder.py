@@ -1,4 +1,4 @@
-"""From tensors to results: hypotheses, and the trace of how they came about."""
+"""From tensors to results: hypotheses, and traces of all passes."""
 
 from __future__ import annotations
 
@@ -15,50 +15,46 @@ from disco_mt.nn.base import BestWords, ParallelModel
 
 @dataclass
 class Recorder:
-    """Collects finished sentences, and every pass of every candidate where a trace is wanted."""
+    """Collects finished sentences and, on request, every pass of every candidate."""
 
     strategy: str
     size: int  # sentences in the batch
     request: DecodeRequest
-    earlier_passes: Sequence[int] = ()  # passes that placed pins, by sentence; empty: no pins
+    earlier_passes: Sequence[int] = ()  # passes spent on placing pins, by sentence; empty: no pins
     finished: dict[int, Hypothesis[int]] = field(default_factory=dict)
     passes: dict[int, list[Pass[int]]] = field(default_factory=dict)
 
     @staticmethod
     def for_request(strategy: str, source: Tensor, model: ParallelModel, request: DecodeRequest) -> Recorder:
-        """One for a batch, source: (batch, src)."""
+        """source: (batch, src)."""
         earlier = () if request.pins is None else request.pins.passes(model)
         return Recorder(strategy, len(source), request, earlier)
 
     def record(
         self, candidates: Candidates, now: BestWords, visible: Tensor, predicted: Tensor, winner: Tensor
     ) -> None:
-        """Note one pass. visible: (rows, tgt, tgt); predicted: (rows, tgt); winner: (B,)."""
+        """Record one pass. visible: (rows, tgt, tgt); predicted: (rows, tgt); winner: (B,)."""
         if not self.request.watched:
             return
         scores = candidates.scores(now.log_probs)
         for b, sentence in enumerate(candidates.sentences.tolist()):
             rows = range(b * candidates.beam, (b + 1) * candidates.beam)
-            views = tuple(
-                _candidate_pass(candidates, now, visible, predicted, row, float(scores[b, k]))
-                for k, row in enumerate(rows)
+            earlier = self.passes.setdefault(sentence, [])
+            this_pass = Pass(
+                self.strategy,
+                step=len(earlier) + 1,
+                lengths=tuple(candidates.lengths[b].tolist()),
+                length_log_probabilities=tuple(candidates.log_probs[b].tolist()),
+                candidates=tuple(
+                    _candidate_pass(candidates, now, visible, predicted, row, float(scores[b, k]))
+                    for k, row in enumerate(rows)
+                ),
+                winner=int(winner[b]),
+                sentence=sentence,
             )
-            self._note(candidates, b, sentence, views, int(winner[b]))
-
-    def _note(
-        self,
-        candidates: Candidates,
-        b: int,
-        sentence: int,
-        views: tuple[CandidatePass[int], ...],
-        winner: int,
-    ) -> None:
-        earlier = self.passes.setdefault(sentence, [])
-        lengths, log_probs = candidates.lengths[b].tolist(), candidates.log_probs[b].tolist()
-        now = Pass(self.strategy, len(earlier) + 1, tuple(lengths), tuple(log_probs), views, winner, sentence)
-        earlier.append(now)
-        if self.request.on_pass is not None:
-            self.request.on_pass(now)
+            earlier.append(this_pass)
+            if self.request.on_pass is not None:
+                self.request.on_pass(this_pass)
 
     def finish(
         self, candidates: Candidates, done: Tensor, now: BestWords, winner: Tensor, steps: int
@@ -87,8 +83,8 @@ class Recorder:
             self.strategy,
             passes[0].lengths,
             passes[0].length_log_probabilities,
-            tuple(each.candidates for each in passes),
-            tuple(each.winner for each in passes),
+            tuple(this_pass.candidates for this_pass in passes),
+            tuple(this_pass.winner for this_pass in passes),
         )
 
     def results(self) -> list[Hypothesis[int]]:
@@ -113,13 +109,13 @@ def _final_pins(candidates: Candidates, b: int) -> tuple[tuple[bool, ...], ...]:
 
 
 def _pins(candidates: Candidates, row: int, length: int) -> tuple[bool, ...]:
-    """Which words are pinned; empty if none is."""
+    """Which words are pinned; empty if none are."""
     pinned = [] if candidates.pins is None else candidates.pins.where[row, :length].tolist()
     return tuple(pinned) if any(pinned) else ()
 
 
 def _probabilities(candidates: Candidates, now: BestWords, row: int, length: int) -> tuple[float, ...]:
-    """How sure each word is; a pinned one is, whatever the model thinks of it."""
+    """Probability of each word; that of a pinned word is 1."""
     pinned = candidates.words[row, :length] & ~candidates.free[row, :length]
     return tuple(now.log_probs[row, :length].masked_fill(pinned, 0.0).exp().tolist())
 

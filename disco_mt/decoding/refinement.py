@@ -1,7 +1,7 @@
-"""Algorithm 1 of the paper, for any way of choosing who sees whom after the first pass.
+"""Algorithm 1 of the paper, for any visibility after the first pass.
 
-Plain and readable: the reference that faster versions must equal. What a sentence becomes never depends on
-its batch mates: each stops by its own rule and leaves the batch when it does.
+Plain and readable: the reference for faster versions. The result for a sentence never depends on its batch
+mates: each sentence stops on its own and then leaves the batch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from disco_mt.decoding.results import Hypothesis
 from disco_mt.nn.base import BestWords, ParallelModel
 
 Visibility = Callable[[Tensor, Candidates], Tensor]
-"""(log-probs of the first pass, candidates) -> who sees whom from the second pass on."""
+"""(log-probs of the first pass, candidates) -> visibility from the second pass on."""
 
 
 @torch.inference_mode()
@@ -30,18 +30,17 @@ def refine(
     options: DecodingOptions,
     request: DecodeRequest,
 ) -> list[Hypothesis[int]]:
-    """Predict every word of every candidate again and again until the best candidate stays as it is.
+    """Predict every word of every candidate repeatedly until the best candidate does not change.
 
-    source: (batch, src). `options.iterations` is T: one first pass and at most T - 1 refinements. Where
-    several orders are wanted, every length is tried once in each.
+    source: (batch, src). `options.iterations` is T: one first pass and at most T - 1 refinements. With
+    several orders, every length candidate is decoded once in each.
     """
     candidates = candidates_for(model, source, options, request).copied(len(options.orders))
     recorder = Recorder.for_request(options.strategy, source, model, request)
-    visible = context.observed_set(
-        candidates.words & ~candidates.free, candidates.eos
-    )  # nothing, or the pins
+    pinned = candidates.words & ~candidates.free
+    visible = context.observed_set(pinned, candidates.eos)
     now = predict(model, candidates, candidates.blank(), visible)
-    winner = candidates.scores(now.log_probs).argmax(dim=1)  # of equal scores the likelier length
+    winner = candidates.scores(now.log_probs).argmax(dim=1)  # ties: the more likely length
     recorder.record(candidates, now, visible, candidates.free, winner)
     if options.iterations > 1:
         visible = visibility(now.log_probs, candidates)

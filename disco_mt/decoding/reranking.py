@@ -1,9 +1,8 @@
 """Reranking: a model scores the length candidates in one parallel pass, and the best one is taken.
 
-The reranker is an autoregressive model, or a DisCo model scoring words left to right: the very model that
-made the candidates, if wanted. DisCo never predicts EOS, so its length predictor scores the length, with a
-weight tuned on dev. And it can score in any order: in both directions, it also notices words that do not fit
-what follows.
+The reranker is an autoregressive model, or a DisCo model that scores words left to right: another one, or the
+model itself (self-reranking). DisCo never predicts EOS, so its length predictor scores the length, with a
+weight tuned on dev. It can also score right to left, which detects words that do not fit what follows.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ CandidateTokens = Sequence[Sequence[tuple[int, ...]]]
 
 
 class TargetScores(NamedTuple):
-    """What a model says of given targets in one teacher-forced pass."""
+    """A model's scores of given targets, in one teacher-forced pass."""
 
     words: Tensor  # (rows, tgt) log P of each word, 0 where there is none
     end: Tensor  # (rows,) log P(EOS | Y, X), or log P(N | X) of a model that never predicts EOS
@@ -36,12 +35,12 @@ class TargetScores(NamedTuple):
 
 
 ScoreTargets = Callable[[Any, Tensor, Encoded, bool], TargetScores]
-"""(model, targets with EOS, encoded sources, both directions?) -> scores. One per system that can rerank."""
+"""(model, targets with EOS, encoded sources, both directions?) -> scores."""
 
 
 @dataclass(frozen=True)
 class Reranker:
-    """A model and its way to score targets."""
+    """A model, and the function of its system that scores targets."""
 
     model: TranslationModel
     score: ScoreTargets
@@ -49,48 +48,39 @@ class Reranker:
     def rerank_all(
         self,
         sentences: Sequence[Sequence[int]],
-        found: Mapping[int, Hypothesis[int]],
+        hypotheses: Mapping[int, Hypothesis[int]],
         options: DecodingOptions,
         request: DecodeRequest,
     ) -> dict[int, Hypothesis[int]]:
-        """The best candidate of each sentence, by index; sentences as source ids without EOS."""
-        scored = self.score_all(sentences, found, options, request)
+        """The best candidate of each sentence, by index. sentences: source ids without EOS."""
+        scored = self.score_all(sentences, hypotheses, options, request)
         return {index: best_candidate(hypothesis, options.weight) for index, hypothesis in scored.items()}
 
     def score_all(
         self,
         sentences: Sequence[Sequence[int]],
-        found: Mapping[int, Hypothesis[int]],
+        hypotheses: Mapping[int, Hypothesis[int]],
         options: DecodingOptions,
         request: DecodeRequest,
     ) -> dict[int, Hypothesis[int]]:
-        """Hypotheses with the scores of their candidates; those that an engine has scored stay."""
+        """Hypotheses with the scores of their candidates, unless an engine has already scored them."""
         device = self.model.output.weight.device
-        scored = dict(found)
-        unscored = [index for index in found if not found[index].candidate_scores]
+        scored = dict(hypotheses)
+        unscored = [index for index in hypotheses if not hypotheses[index].candidate_scores]
         for batch in batches(sentences, unscored, 1 if request.watched else request.batch_tokens):
             source = with_eos([sentences[index] for index in batch]).to(device)
-            scored |= zip(batch, self.scored(source, [found[i] for i in batch], options), strict=True)
+            scored |= zip(batch, self.scored(source, [hypotheses[i] for i in batch], options), strict=True)
         return scored
-
-    def rerank(
-        self, source: Tensor, hypotheses: Sequence[Hypothesis[int]], options: DecodingOptions
-    ) -> list[Hypothesis[int]]:
-        """The best candidate of each sentence. Candidates that an engine has scored are not scored again."""
-        scored = self.scored(source, hypotheses, options)
-        return [best_candidate(hypothesis, options.weight) for hypothesis in scored]
 
     def scored(
         self, source: Tensor, hypotheses: Sequence[Hypothesis[int]], options: DecodingOptions
     ) -> list[Hypothesis[int]]:
         """Hypotheses with the scores of their candidates. source: (batch, src)."""
-        if all(hypothesis.candidate_scores for hypothesis in hypotheses):
-            return list(hypotheses)
         candidates = [hypothesis.candidates for hypothesis in hypotheses]
         scores = self.candidate_scores(source, candidates, options.both_directions)
         return [
-            replace(hypothesis, candidate_scores=tuple(its))
-            for hypothesis, its in zip(hypotheses, scores, strict=True)
+            replace(hypothesis, candidate_scores=tuple(of_sentence))
+            for hypothesis, of_sentence in zip(hypotheses, scores, strict=True)
         ]
 
     @torch.inference_mode()
@@ -104,16 +94,15 @@ class Reranker:
         numbers = torch.tensor([len(sentence) for sentence in distinct], device=source.device)
         sentences = torch.arange(len(numbers), device=source.device).repeat_interleave(numbers)
         encoded = self.model.encode(source).rows(sentences)
-        found = self.score(self.model, with_eos(flat).to(source.device), encoded, both_directions)
-        scores = iter(
-            [
-                CandidateScore(tuple(row[: len(words)]), end, found.predicts_end)
-                for words, row, end in zip(flat, found.words.tolist(), found.end.tolist(), strict=True)
-            ]
+        result = self.score(self.model, with_eos(flat).to(source.device), encoded, both_directions)
+        rows = zip(flat, result.words.tolist(), result.end.tolist(), strict=True)
+        scores = (
+            CandidateScore(tuple(row[: len(words)]), end, result.predicts_end) for words, row, end in rows
         )
         by_words = [{words: next(scores) for words in sentence} for sentence in distinct]
         return [
-            [known[words] for words in sentence] for known, sentence in zip(by_words, candidates, strict=True)
+            [scored[words] for words in sentence]
+            for scored, sentence in zip(by_words, candidates, strict=True)
         ]
 
     def _check_lengths(self, candidates: Sequence[tuple[int, ...]]) -> None:
@@ -126,9 +115,9 @@ class Reranker:
 
 
 def best_candidate(hypothesis: Hypothesis[int], length_weight: float) -> Hypothesis[int]:
-    """The candidate with the highest score, with the reranker's probabilities and one step more.
+    """The candidate with the highest score, with the reranker's probabilities and one more step.
 
-    Of equal scores the likelier length wins, as in the length beam.
+    Ties: the more likely length, as in the length beam.
     """
     scores = [score.mean(length_weight) for score in hypothesis.candidate_scores]
     k = scores.index(max(scores))
@@ -146,26 +135,26 @@ def best_candidate(hypothesis: Hypothesis[int], length_weight: float) -> Hypothe
 
 
 def _probabilities(score: CandidateScore, pinned: tuple[bool, ...]) -> tuple[float, ...]:
-    """The reranker's, except for pinned words, which are certain."""
+    """The reranker's probabilities; that of a pinned word is 1."""
     certain = pinned or (False,) * len(score.words)
-    return tuple(1.0 if sure else exp(log) for log, sure in zip(score.words, certain, strict=True))
+    return tuple(1.0 if pin else exp(log) for log, pin in zip(score.words, certain, strict=True))
 
 
 def placed(log_probs: Tensor, words: Tensor) -> Tensor:
-    """Log probabilities of all words, one after the other, put where the words are; 0 elsewhere."""
+    """Flat log probabilities of all words, at the positions of the words; 0 elsewhere."""
     empty = torch.zeros(words.shape, dtype=log_probs.dtype, device=words.device)
     return empty.masked_scatter(words, log_probs)
 
 
 def check_same_vocabulary(text: dict[str, Any], other: dict[str, Any]) -> None:
-    """Refuse to rerank across vocabularies: compares the "text" of two model directories' config.json."""
+    """Raise an error if two models differ in "text" of their config.json."""
     for side in ("source", "target"):
         for key in ("language", "sha256"):
-            expected, found = text[side][key], other[side][key]
-            if expected != found:
+            expected, actual = text[side][key], other[side][key]
+            if expected != actual:
                 name = "language" if key == "language" else "tokenizer (by its SHA-256)"
                 raise UserError(
                     f"the reranking model must share languages and tokenizers with the model it reranks, "
-                    f"but the {side} {name} is {expected} in one and {found} in the other; "
+                    f"but the {side} {name} is {expected} in one and {actual} in the other; "
                     "train both models on one prepared dataset"
                 )

@@ -1,4 +1,4 @@
-"""What a decoder returns: the words, how sure it was, and on request how it got there."""
+"""What a decoder returns: words, probabilities and, on request, a trace of all passes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-Token = TypeVar("Token", int, str)  # ids inside the decoders, strings once translator.py has named them
+Token = TypeVar("Token", int, str)  # ids in decoders, strings in what Translator returns
 
 
 @dataclass(frozen=True)
 class CandidateScore:
-    """What a reranker says of one candidate, whatever the weight of the length."""
+    """A reranker's score of one candidate, before the length is weighted."""
 
     words: tuple[float, ...]  # log P(Y_n | Y_<n, X), or its mean with log P(Y_n | Y_>n, X)
     end: float  # log P(EOS | Y, X) of an autoregressive model, log P(N | X) of a DisCo model
@@ -22,7 +22,7 @@ class CandidateScore:
         if self.predicts_end:
             return (sum(self.words) + self.end) / (len(self.words) + 1)
         if not self.words:
-            return float("-inf")  # no DisCo model makes an empty sentence
+            return float("-inf")  # a DisCo model never writes an empty sentence
         return (sum(self.words) + length_weight * self.end) / len(self.words)
 
 
@@ -34,13 +34,13 @@ class CandidatePass(Generic[Token]):
     probabilities: tuple[float, ...]
     observed: tuple[tuple[int, ...], ...]  # observed[n]: positions whose word position n saw (EOS always)
     predicted: tuple[bool, ...]  # False where mask-predict kept a word (and its probability)
-    score: float  # mean log probability: what the length beam compares (pins, other means: length_beam.py)
-    pinned: tuple[bool, ...] = ()  # True where a word was given, not predicted; empty where none was
+    score: float  # what the length beam compares: the mean log probability by default
+    pinned: tuple[bool, ...] = ()  # True for pinned words; empty if there are none
 
 
 @dataclass(frozen=True)
 class Pass(Generic[Token]):
-    """One pass over one sentence, told as it happens."""
+    """One pass over one sentence, reported as it happens."""
 
     strategy: str
     step: int  # from 1
@@ -48,12 +48,12 @@ class Pass(Generic[Token]):
     length_log_probabilities: tuple[float, ...]
     candidates: tuple[CandidatePass[Token], ...]  # one per length
     winner: int  # the best candidate of this pass
-    sentence: int = 0  # which sentence: of the batch; once translator.py tells it, of the text
-    text: int = 0  # which text, where several are translated
+    sentence: int = 0  # index in the batch; in what Translator reports, in the text
+    text: int = 0  # index of the text
 
 
 OnPass = Callable[[Pass[Token]], None]
-"""What a caller may do with each pass; if it raises, decoding ends with that error."""
+"""A callback for each pass; if it raises an error, decoding ends with that error."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Trace(Generic[Token]):
     """Every pass of every candidate."""
 
     strategy: str
-    lengths: tuple[int, ...]  # words of each candidate at first (without EOS), likeliest length first
+    lengths: tuple[int, ...]  # words of each candidate at first (without EOS), most likely length first
     length_log_probabilities: tuple[float, ...]
     passes: tuple[tuple[CandidatePass[Token], ...], ...]  # passes[t][k]
     winners: tuple[int, ...]  # winners[t]: the best candidate of pass t
@@ -69,17 +69,17 @@ class Trace(Generic[Token]):
 
 @dataclass(frozen=True)
 class Hypothesis(Generic[Token]):
-    """One finished sentence as the decoders know it."""
+    """One finished sentence, as decoders return it."""
 
     tokens: tuple[Token, ...]
     probabilities: tuple[float, ...]
     score: float
-    steps: int  # sequential decoder passes, the paper's "Step"; and what it took to place pins
+    steps: int  # sequential decoder passes, the paper's "Step", including those that place pins
     trace: Trace[Token] | None = None
     candidates: tuple[tuple[Token, ...], ...] = field(default=(), kw_only=True)
-    """The last state of every length candidate, for reranking; likeliest length first."""
+    """The final words of every length candidate, for reranking; most likely length first."""
     pinned: tuple[bool, ...] = field(default=(), kw_only=True)
-    """True where a word was given (its probability is 1); empty where none was."""
+    """True for pinned words (their probability is 1); empty if there are none."""
     candidate_pins: tuple[tuple[bool, ...], ...] = field(default=(), kw_only=True)
     """`pinned` of every length candidate."""
     candidate_scores: tuple[CandidateScore, ...] = field(default=(), kw_only=True)
@@ -88,10 +88,10 @@ class Hypothesis(Generic[Token]):
 
 @dataclass(frozen=True)
 class Translation(Hypothesis[str]):
-    """One finished text as a person wants it."""
+    """One finished text, as Translator returns it."""
 
     text: str = ""
-    pieces: tuple[str, ...] = ()  # the tokens as they read, each with the space before it
-    parts: tuple[Translation, ...] = ()  # one per sentence, where the text was split
+    pieces: tuple[str, ...] = ()  # the tokens as text, each with the space before it
+    parts: tuple[Translation, ...] = ()  # one per sentence, if the text was split
     refused: str = ""  # why there is no translation
-    copied: tuple[str, ...] = ()  # parts of the source that the model cannot read, copied into the text
+    copied: tuple[str, ...] = ()  # parts of the source that the vocabulary lacks, copied into the text

@@ -1,1 +1,1 @@
-"""Fast runtimes: exports to them, and decoding with them."""
+"""Engines that decode, the runtimes that they compute with, and exports."""

@@ -1,4 +1,4 @@
-"""How many threads are best for one sentence of a model of this size? Measured once, then remembered."""
+"""The best number of threads for one sentence at a time: measured once per model size, then cached."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 
 import torch
 
-from disco_mt.core.machine import remembered
+from disco_mt.core.machine import cores, remembered
 from disco_mt.core.special_tokens import NUM_SPECIAL
 from disco_mt.decoding.options import DecodingOptions
 from disco_mt.engine.incremental import IncrementalEngine
@@ -21,32 +21,27 @@ from disco_mt.systems.disco.model import DisCo
 MakeRuntime = Callable[[DisCo, str, int], Runtime]
 """(model, precision, threads) -> runtime."""
 
-_WORDS = 20  # of the sentence that is tried
+_WORDS = 20  # in the test sentence
 _REPEATS = 3
 _OPTIONS = DecodingOptions("easy-first")
 
 
 def calibrated_threads(model: DisCo, precision: str, arithmetic: str, make_runtime: MakeRuntime) -> int:
-    """The fastest number of threads for one sentence at a time; OMP_NUM_THREADS is the user's own choice.
+    """The fastest number of threads for one sentence at a time, or OMP_NUM_THREADS if it is set.
 
-    arithmetic: what computes in this precision here.
+    arithmetic: the library that computes in this precision on this machine.
     """
     if os.environ.get("OMP_NUM_THREADS", "").isdecimal():
         return max(1, int(os.environ["OMP_NUM_THREADS"]))
-    most = _processors()
+    most = cores()
     if most == 1:
         return 1
     question = f"threads {precision} {arithmetic} {asdict(_size(model.config))}"
     return int(remembered(question, lambda: _fastest(model, precision, make_runtime, most)))
 
 
-def _processors() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _size(config: ModelConfig) -> ModelConfig:
-    """The config without what time does not depend on."""
+    """The config without options that do not affect the time."""
     return replace(config, dropout=0.0, attention_dropout=0.0, activation_dropout=0.0)
 
 
@@ -60,12 +55,12 @@ def _fastest(model: DisCo, precision: str, make_runtime: MakeRuntime, most: int)
 
 
 def _seconds(runtime: Runtime, longest_source: int) -> float:
-    """The best of a few decodings of one sentence, after one that warms up."""
+    """The best of a few runs on one sentence, after a warm-up."""
     words = min(_WORDS, runtime.longest_target)
     engine = IncrementalEngine(runtime, skipping=Driven(Structure.fixed((words,) * 5, (1.0, 0.95, 0.5))))
-    taken = []
+    times = []
     for _ in range(1 + _REPEATS):
         start = time.perf_counter()
         list(engine.finished([[NUM_SPECIAL] * min(words, longest_source)], _OPTIONS))
-        taken.append(time.perf_counter() - start)
-    return min(taken[1:])
+        times.append(time.perf_counter() - start)
+    return min(times[1:])

@@ -1,8 +1,7 @@
-"""CTranslate2, a fast C++ runtime: our autoregressive weights for it, and translation with it.
+"""CTranslate2, a fast C++ runtime for autoregressive models: export of our weights, and beam search.
 
-It searches as systems/autoregressive/decoding.py does. It rules out special tokens before the softmax, we
-after it, so its own scores lack their share of probability. Scores are computed again unless only speed
-matters.
+Its search is that of systems/autoregressive/decoding.py. But it excludes special tokens before the softmax
+and we after it, so its scores are slightly higher. They are computed again unless only speed matters.
 """
 
 from __future__ import annotations
@@ -10,8 +9,10 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -22,16 +23,18 @@ from disco_mt.core.errors import UserError
 from disco_mt.core.files import atomic_directory
 from disco_mt.core.settings import at_least, one_of
 from disco_mt.core.special_tokens import BOS, EOS, MASK, PAD, SPECIAL_TOKENS
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.decoding.results import Hypothesis
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.encoder import Encoder
 from disco_mt.nn.layers import Attention, DecoderLayer, EncoderLayer, FeedForward, LayerNorm, Residual
+from disco_mt.systems import strategy_for
 from disco_mt.systems.autoregressive.decoding import check_beam, word_limit
 from disco_mt.systems.autoregressive.model import Autoregressive
 
-_BATCH_TOKENS = 4096  # source tokens, padding included, that are translated at a time
-_ACTIVATIONS = {"gelu": "GELU", "relu": "RELU", "silu": "SWISH"}  # as it calls them
-_LIMITS = "disco_mt"  # our own entry in the engine's config.json, which ignores it
+_BATCH_TOKENS = 4096  # source tokens per batch, with padding
+_ACTIVATIONS = {"gelu": "GELU", "relu": "RELU", "silu": "SWISH"}
+_LIMITS = "disco_mt"  # our own entry in its config.json, which it ignores
 
 
 def export_ctranslate2(
@@ -51,7 +54,9 @@ def export_ctranslate2(
 
 
 class CTranslate2Engine:
-    """Beam search in CTranslate2, with the results of ours: same words, same scores."""
+    """Beam search in CTranslate2 with the same results as ours: same words, same scores."""
+
+    name = "ctranslate2"
 
     def __init__(
         self,
@@ -61,26 +66,51 @@ class CTranslate2Engine:
         shortlist: bool = False,
         workers: int = 1,
     ) -> None:
-        """`path`: what export_ctranslate2 wrote; precision: float32, int8 or what else the processor can.
+        """path: a directory that export_ctranslate2 wrote.
 
-        shortlist: choose among the words that vmap.txt beside the model names (shortlist.py).
-        threads: of each worker. workers: batches that are translated side by side; what a sentence becomes is
-        the same.
+        threads: per worker; workers: batches translated at the same time, which does not change results.
+        precision: float32, int8 or another type that the processor supports.
+        shortlist: choose among the words in vmap.txt in the model directory (shortlist.py).
         """
         package = _package()
         at_least("threads", threads, 1)
         at_least("workers", workers, 1)
         one_of("precision", precision, tuple(sorted(package.get_supported_compute_types("cpu"))))
-        self.longest_target, self.shortlist = _read_limit(path), shortlist
+        self.precision = "fp32" if precision == "float32" else precision
+        self.longest_target = _read_limit(path)
+        self.shortlist = shortlist
         self.source_tokens = _read_vocabulary(path, "source")
         self.target_tokens = _read_vocabulary(path, "target")
-        self.target_ids = {token: place for place, token in enumerate(self.target_tokens)}
+        self.target_ids = {token: index for index, token in enumerate(self.target_tokens)}
         try:
             self.translator = package.Translator(
                 str(path), device="cpu", compute_type=precision, inter_threads=workers, intra_threads=threads
             )
         except RuntimeError as error:
             raise UserError(f"{path} cannot be loaded: {error}; export the model again") from None
+
+    @staticmethod
+    def for_model(
+        model: TranslationModel, vocabularies: tuple[list[str], list[str]], precision: str, threads: int
+    ) -> CTranslate2Engine:
+        """An engine with the weights of a model. precision: fp32 or int8."""
+        with TemporaryDirectory(prefix="disco-") as folder:  # CTranslate2 reads it once
+            path = Path(folder) / "model"
+            export_ctranslate2(model, *vocabularies, path)
+            return CTranslate2Engine(path, threads, "float32" if precision == "fp32" else precision)
+
+    def supports(self, options: DecodingOptions, request: DecodeRequest) -> bool:
+        return not request.watched
+
+    def decode(
+        self, sentences: Sequence[Sequence[int]], options: DecodingOptions, request: DecodeRequest
+    ) -> Iterator[tuple[int, Hypothesis[int]]]:
+        greedy = strategy_for("autoregressive", options.strategy) == "greedy"
+        longest = max((len(ids) + 1 for ids in sentences), default=1)
+        step = max(1, request.batch_tokens // longest)
+        for start in range(0, len(sentences), step):
+            batch = [list(ids) for ids in sentences[start : start + step]]
+            yield from enumerate(self.translate(batch, 1 if greedy else options.beam, options.alpha), start)
 
     def translate(
         self,
@@ -92,41 +122,37 @@ class CTranslate2Engine:
     ) -> list[Hypothesis[int]]:
         """The best hypothesis of each sentence. sources: ids without EOS.
 
-        Without probabilities scores are the engine's own and a second, parallel pass is saved. Steps are the
-        passes that the winner needed; the engine does not say how much longer it searched.
+        Without probabilities, scores are CTranslate2's own and a second, parallel pass is saved. Steps are
+        the passes that the winner needed; CTranslate2 does not say how much longer it searched.
         """
         check_beam(beam, length_penalty)
-        found: dict[int, Hypothesis[int]] = {}
-        groups: dict[int, list[int]] = defaultdict(list)  # the engine knows one limit a call
-        for place, source in enumerate(sources):
-            groups[word_limit(len(source), self.longest_target, longest)].append(place)
-        for limit, places in groups.items():
-            batch = [self._source(sources[place]) for place in places]
+        results: dict[int, Hypothesis[int]] = {}
+        by_limit: dict[int, list[int]] = defaultdict(list)  # CTranslate2 takes one limit per call
+        for index, source in enumerate(sources):
+            by_limit[word_limit(len(source), self.longest_target, longest)].append(index)
+        for limit, indices in by_limit.items():
+            batch = [[self.source_tokens[i] for i in (*sources[index], EOS)] for index in indices]
             hypotheses = self._search(batch, beam, length_penalty, limit)
             if with_probabilities:
                 hypotheses = self._score(batch, hypotheses, length_penalty)
-            found.update(zip(places, hypotheses, strict=True))
-        return [found[place] for place in range(len(sources))]
-
-    def _source(self, ids: list[int]) -> list[str]:
-        return [self.source_tokens[i] for i in (*ids, EOS)]
+            results.update(zip(indices, hypotheses, strict=True))
+        return [results[index] for index in range(len(sources))]
 
     def _search(
         self, sources: list[list[str]], beam: int, length_penalty: float, limit: int
     ) -> list[Hypothesis[int]]:
-        """The engine's winners; one that only the limit stopped must stand up to the others, EOS scored."""
-        found = []
-        for source, (winner,) in zip(
-            sources, self._run(sources, beam, length_penalty, limit, 1), strict=True
-        ):
+        """CTranslate2's winners; one stopped by the limit is compared with the other beams, EOS included."""
+        best = []
+        winners = self._run(sources, beam, length_penalty, limit, 1)
+        for source, (winner,) in zip(sources, winners, strict=True):
             if winner.steps > limit + 1 and beam > 1:
-                rivals = self._run([source], beam, 0.0, limit, beam)[0]  # by sum: what has ended comes first
-                cut = [_cut(rival, limit) for rival in (winner, *rivals)]
+                others = self._run([source], beam, 0.0, limit, beam)[0]  # by sum: finished ones come first
+                cut = [_cut(hypothesis, limit) for hypothesis in (winner, *others)]
                 scored = self._score([source] * len(cut), cut, length_penalty)
-                found.append(max(scored, key=lambda hypothesis: hypothesis.score))
+                best.append(max(scored, key=lambda hypothesis: hypothesis.score))
             else:
-                found.append(_cut(winner, limit))
-        return found
+                best.append(_cut(winner, limit))
+        return best
 
     def _run(
         self, sources: list[list[str]], beam: int, length_penalty: float, limit: int, number: int
@@ -142,14 +168,14 @@ class CTranslate2Engine:
             max_input_length=0,  # no silent truncation
             disable_unk=True,
             suppress_sequences=[[SPECIAL_TOKENS[token]] for token in (BOS, PAD, MASK)],
-            return_end_token=True,  # only so does the length of the penalty include EOS
+            return_end_token=True,  # else the length penalty would not count EOS
             return_scores=True,
             max_batch_size=_BATCH_TOKENS,
             batch_type="tokens",
             use_vmap=self.shortlist,
         )
         return [
-            [self._hypothesis(*both) for both in zip(result.hypotheses, result.scores, strict=True)]
+            [self._hypothesis(*pair) for pair in zip(result.hypotheses, result.scores, strict=True)]
             for result in results
         ]
 
@@ -160,7 +186,7 @@ class CTranslate2Engine:
     def _score(
         self, sources: list[list[str]], hypotheses: list[Hypothesis[int]], length_penalty: float
     ) -> list[Hypothesis[int]]:
-        """Teacher-forced probabilities, and the score from them: softmax over all entries, EOS included."""
+        """Probabilities and score by teacher forcing: softmax over the whole vocabulary, EOS included."""
         targets = [[self.target_tokens[word] for word in hypothesis.tokens] for hypothesis in hypotheses]
         results = self.translator.score_batch(
             sources, targets, max_input_length=0, max_batch_size=_BATCH_TOKENS, batch_type="tokens"
@@ -180,7 +206,7 @@ def _cut(hypothesis: Hypothesis[int], limit: int) -> Hypothesis[int]:
 
 
 def check_installed() -> None:
-    """Refuse before any work what would need the package later."""
+    """Raise an error before any work if the package is missing."""
     _package()
 
 
@@ -229,15 +255,14 @@ def _read_vocabulary(path: Path, side: str) -> list[str]:
 
 def _specification(model: TranslationModel) -> Any:
     """The whole model in CTranslate2's terms."""
-    specs, config = _package().specs, model.config
-    pre, activation = config.norm == "pre", specs.Activation[_ACTIVATIONS[config.activation]]
-    encoder, decoder = (
-        side(stack.layers, stack.heads, pre_norm=pre, activation=activation)
-        for side, stack in (
-            (specs.TransformerEncoderSpec, config.encoder),
-            (specs.TransformerDecoderSpec, config.decoder),
-        )
-    )
+    specs = _package().specs
+    config = model.config
+    options = {
+        "pre_norm": config.norm == "pre",
+        "activation": specs.Activation[_ACTIVATIONS[config.activation]],
+    }
+    encoder = specs.TransformerEncoderSpec(config.encoder.layers, config.encoder.heads, **options)
+    decoder = specs.TransformerDecoderSpec(config.decoder.layers, config.decoder.heads, **options)
     for spec, layer in zip(encoder.layer, model.encoder.layers, strict=True):
         _fill_encoder_layer(spec, layer)
     for spec, layer in zip(decoder.layer, model.decoder_layers, strict=True):
@@ -254,7 +279,7 @@ def _specification(model: TranslationModel) -> Any:
 
 
 def _fill_ends(spec: Any, embeddings: Any, side: Encoder | TranslationModel) -> None:
-    """Below and above the layers: word and position vectors, and the last LayerNorm of pre-norm stacks."""
+    """Word and position vectors, and the final LayerNorm of pre-norm stacks."""
     spec.scale_embeddings = side.config.scale_embeddings
     embeddings.weight = _array(side.words.weight)
     spec.position_encodings.encodings = _array(side.positions.weight)
@@ -275,7 +300,7 @@ def _fill_decoder_layer(spec: Any, layer: DecoderLayer) -> None:
 
 
 def _fill_self_attention(spec: Any, attention: Attention, frame: Residual) -> None:
-    """Queries, keys and values are one matrix there."""
+    """Queries, keys and values are one matrix in CTranslate2."""
     parts = attention.query, attention.key_value
     spec.linear[0].weight = np.concatenate([_array(part.weight) for part in parts])
     spec.linear[0].bias = np.concatenate([_array(part.bias) for part in parts])
@@ -285,8 +310,8 @@ def _fill_self_attention(spec: Any, attention: Attention, frame: Residual) -> No
 
 def _fill_cross_attention(spec: Any, attention: Attention, frame: Residual) -> None:
     parts = attention.query, attention.key_value, attention.out
-    for goal, part in zip(spec.linear, parts, strict=True):
-        _fill_linear(goal, part)
+    for linear, part in zip(spec.linear, parts, strict=True):
+        _fill_linear(linear, part)
     _fill_norm(spec.layer_norm, frame.norm)
 
 

@@ -1,14 +1,15 @@
-"""Algorithm 1 again, doing only what can matter: the same words, steps and scores as decoding/refinement.py.
+"""Algorithm 1 without redundant work: the same words, steps and scores as decoding/refinement.py.
 
-Keys and values are contextless and each row's visible set is fixed after the first pass. So a row that sees
-no token that changed in the last pass keeps its prediction (skipping.py), a candidate without a change is
-final for good, and the keys of a token are projected when it changes. Rows that remain are one flat list.
+Keys and values are contextless, and the visible set of each row is fixed after the first pass. So a row that
+sees no token that changed in the last pass keeps its prediction (skipping.py), a candidate without any change
+has converged, and keys are projected only when a token changes. The remaining rows are one flat list.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from operator import add
 
 import torch
 from torch import Tensor
@@ -25,12 +26,12 @@ from disco_mt.engine.state import State
 from disco_mt.systems import decoder_for
 
 KIND = "disco"
-"""The system whose keys and values are contextless, on which all of this rests."""
+"""The system with contextless keys and values, which all of this relies on."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What was computed, and what the plain algorithm would have."""
+    """What was computed, and what the plain algorithm would have computed."""
 
     sentences: int = 0
     passes: int = 0
@@ -39,26 +40,20 @@ class Work:
     keys: int = 0  # tokens whose keys and values were projected
 
     def __add__(self, other: Work) -> Work:
-        return Work(
-            self.sentences + other.sentences,
-            self.passes + other.passes,
-            self.rows + other.rows,
-            self.plain_rows + other.plain_rows,
-            self.keys + other.keys,
-        )
+        return Work(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True)
 class Finished:
     """One translated sentence."""
 
-    index: int  # in the list that was given
+    index: int  # in the caller's list
     hypothesis: Hypothesis[int]
     work: Work
 
 
 class IncrementalEngine:
-    """Exact incremental decoding of DisCo models on a CPU; `work` adds up over its life."""
+    """Exact incremental decoding of DisCo models on a CPU; `work` is the sum over all calls."""
 
     name = "incremental"
 
@@ -69,7 +64,7 @@ class IncrementalEngine:
         shortlist: Shortlist | None = None,
         skipping: Skipping | None = None,
     ) -> None:
-        """shortlist: words to choose among. skipping: which rows to skip, if not by the exact rule."""
+        """shortlist: words to choose from. skipping: which rows to skip; default: the exact rule."""
         self.runtime = runtime
         self.precision = precision
         self.shortlist = shortlist
@@ -77,14 +72,13 @@ class IncrementalEngine:
         self.work = Work()
 
     def supports(self, options: DecodingOptions, request: DecodeRequest) -> bool:
-        """Every strategy whose visible sets are fixed, without pins and without traces."""
+        """Every strategy with fixed visible sets, without pins and traces."""
         order = decoder_for(KIND, options.strategy).order
         return order is not None and not request.watched and not any(request.pins or ())
 
     def decode(
         self, sentences: Sequence[Sequence[int]], options: DecodingOptions, request: DecodeRequest
     ) -> Iterator[tuple[int, Hypothesis[int]]]:
-        """See Engine."""
         for finished in self.finished(sentences, options, request):
             yield finished.index, finished.hypothesis
 
@@ -95,10 +89,11 @@ class IncrementalEngine:
         options: DecodingOptions = DecodingOptions(),  # noqa: B008
         request: DecodeRequest = DecodeRequest(),  # noqa: B008
     ) -> Iterator[Finished]:
-        """Sentences as source ids without EOS; results come as they are finished, with the work they took.
+        """Decode sentences (source ids without EOS); yields each as soon as it is finished.
 
-        About `request.batch_tokens` padded source tokens are in flight; a finished sentence makes room for
-        the next. With a shortlist, sentences are decoded one at a time, and candidates are not scored here.
+        About `request.batch_tokens` padded source tokens are decoded at a time; a finished sentence makes
+        room for the next. With a shortlist, sentences are decoded one at a time, and candidates are not
+        scored here.
         """
         scoring = request.score_candidates and self.shortlist is None
         run = _Run(self.runtime, options, self.skipping, self.shortlist, scoring)
@@ -110,29 +105,27 @@ class IncrementalEngine:
                 new = run.begin(places, [sentences[place] for place in places])
                 state = new if state is None else state.join(new)
             else:
-                assert state is not None  # there is room for the first
+                assert state is not None  # an empty batch has room
                 state = run.refine(state)
             state, finished = run.leave(state)
-            for each in finished:
-                self.work += each.work
-                yield each
+            for sentence in finished:
+                self.work += sentence.work
+                yield sentence
 
 
 class Queue:
-    """Which sentences are next: long ones first, so that sentences in flight are alike."""
+    """Which sentences are next: longest first, so that sentences of similar length are decoded together."""
 
     def __init__(self, sentences: Sequence[Sequence[int]], batch_tokens: int) -> None:
         self.sizes = [len(sentence) + 1 for sentence in sentences]
-        self.waiting = sorted(
-            range(len(sentences)), key=lambda place: self.sizes[place]
-        )  # taken from the end
+        self.waiting = sorted(range(len(sentences)), key=lambda place: self.sizes[place])  # longest last
         self.batch_tokens = batch_tokens
 
     def __len__(self) -> int:
         return len(self.waiting)
 
     def next(self, in_flight: int) -> list[int]:
-        """Places of those that begin now; a few at a time at least, since encoding likes company."""
+        """Indices of the sentences to begin now; several at a time, since encoding is faster in batches."""
         if not self.waiting:
             return []
         room = max(1, self.batch_tokens // self.sizes[self.waiting[-1]])
@@ -144,7 +137,7 @@ class Queue:
 
 @dataclass(frozen=True)
 class _Run:
-    """One call's options and the passes themselves."""
+    """One call: its options, and the passes."""
 
     runtime: Runtime
     options: DecodingOptions
@@ -170,31 +163,36 @@ class _Run:
         return replace(state, visible=torch.cat(visible, dim=1))
 
     def _visible(self, strategy: str, state: State) -> Tensor:
-        """Who sees whom from the second pass on. (S, K, tgt, tgt) bool."""
+        """Visibility from the second pass on. (S, K, tgt, tgt) bool."""
         order = decoder_for(KIND, strategy).order
         assert order is not None
         log_probs, words, eos = (part.flatten(0, 1) for part in (state.log_probs, state.words, state.eos))
         return order(log_probs, words, eos, None).view(*state.words.shape, -1) & state.words[..., None]
 
     def _first_pass(self, state: State, rows: Rows) -> Tensor:
-        """Hidden states of rows that see nothing but the anchors."""
+        """Hidden states of rows that see only the anchors."""
         if not state.start:
             return self.runtime.first_pass(rows, state.anchors(), state.source)
         both = torch.ones(len(rows.places), 2, dtype=torch.bool)
         return self.runtime.later_pass(rows, both, state.two_anchors(), state.source)
 
     def _blank(self, places: list[int], lengths: Tensor, source: Source) -> State:
-        """Targets before anything is known."""
-        spots = torch.arange(int(lengths.max()) + 1)
-        words, eos = spots < lengths[..., None], spots == lengths[..., None]
+        """Targets before anything is predicted."""
+        positions = torch.arange(int(lengths.max()) + 1)
+        words = positions < lengths[..., None]
+        eos = positions == lengths[..., None]
         tokens = torch.full(words.shape, MASK).masked_fill_(eos, EOS).masked_fill_(~words & ~eos, PAD)
         layers, _, heads, _, size = source.keys.shape
         start = self.runtime.start
-        keys = source.keys.new_zeros(layers, lengths.numel(), heads, start + len(spots), size)
+        keys = source.keys.new_zeros(layers, lengths.numel(), heads, start + len(positions), size)
         total = lengths.sum(dim=1)
         return State(
-            *(torch.tensor(places), torch.ones(len(places), dtype=torch.long), lengths),
-            *(words, eos, tokens),
+            places=torch.tensor(places),
+            steps=torch.ones(len(places), dtype=torch.long),
+            lengths=lengths,
+            words=words,
+            eos=eos,
+            tokens=tokens,
             log_probs=torch.zeros(words.shape, dtype=self.runtime.dtype),
             visible=words[..., None],
             changed=words,
@@ -207,14 +205,15 @@ class _Run:
         )
 
     def refine(self, state: State) -> State:
-        """One more pass for every sentence in flight."""
+        """One more pass over all sentences."""
         self._put_keys(state, state.changed)
         stale = self.skipping.stale(state.steps, state.visible, state.changed)
         chosen = stale.nonzero(as_tuple=True)
-        tokens, log_probs = state.tokens.clone(), state.log_probs.clone()
+        tokens = state.tokens.clone()
+        log_probs = state.log_probs.clone()
         if len(chosen[0]):
-            rows, visible = state.rows_at(chosen), state.seen(state.visible[chosen])
-            hidden = self.runtime.later_pass(rows, visible, state.keys, state.source)
+            visible = state.seen(state.visible[chosen])
+            hidden = self.runtime.later_pass(state.rows_at(chosen), visible, state.keys, state.source)
             best = self.runtime.best_words(hidden, state.entries)
             tokens[chosen], log_probs[chosen] = best.ids, best.log_probs
         steps = state.steps + 1
@@ -229,14 +228,14 @@ class _Run:
         )
 
     def _put_keys(self, state: State, where: Tensor) -> None:
-        """Keys and values of the tokens there. where: (S, K, tgt) bool."""
+        """Update the keys and values of the tokens at `where`, (S, K, tgt) bool."""
         candidates, places = where.flatten(0, 1).nonzero(as_tuple=True)
         if len(places):
             slots = places + state.start if state.start else places
             self.runtime.put_keys(state.tokens[where], candidates, slots, state.keys)
 
     def _put_anchors(self, state: State) -> None:
-        """Keys and values of EOS and, in models that have one, of the start token."""
+        """Compute keys and values of EOS and of the start token, if the model has one."""
         if not state.start:
             self._put_keys(state, state.eos)
             return
@@ -246,9 +245,9 @@ class _Run:
         self.runtime.put_keys(tokens, candidates.repeat(2), slots, state.keys)
 
     def leave(self, state: State) -> tuple[State | None, list[Finished]]:
-        """Part the sentences that are finished from the others."""
+        """The sentences that go on, and those that are finished."""
         scores = state.scores()
-        winners = scores.argmax(dim=1)  # of equal scores the likelier length
+        winners = scores.argmax(dim=1)  # ties: the more likely length
         same = ~state.changed.any(dim=-1)
         winner_same = same.gather(1, winners[:, None])[:, 0]
         unchanged = same.all(dim=1) if self.options.until_all_converge else winner_same
@@ -261,19 +260,21 @@ class _Run:
         return (None if done.all() else state.keep(~done)), finished
 
     def _scored(self, state: State, finished: list[Finished]) -> list[Finished]:
-        """Add the model's scores of all candidates. state: of the finished sentences alone."""
+        """Add the model's scores of all candidates. state: that of the finished sentences only."""
         self._put_keys(state, state.changed)
-        candidates = [each.hypothesis.candidates for each in finished]
+        candidates = [sentence.hypothesis.candidates for sentence in finished]
         scores = score_candidates(self.runtime, state, candidates, self.options.both_directions)
         return [
-            replace(each, hypothesis=replace(each.hypothesis, candidate_scores=its))
-            for each, its in zip(finished, scores, strict=True)
+            replace(sentence, hypothesis=replace(sentence.hypothesis, candidate_scores=of_sentence))
+            for sentence, of_sentence in zip(finished, scores, strict=True)
         ]
 
 
 def _finished(state: State, s: int, scores: Tensor, winners: Tensor) -> Finished:
     """Sentence s as a hypothesis."""
-    lengths, k, steps = state.lengths[s].tolist(), int(winners[s]), int(state.steps[s])
+    lengths = state.lengths[s].tolist()
+    k = int(winners[s])
+    steps = int(state.steps[s])
     rows = zip(state.tokens[s].tolist(), lengths, strict=True)
     finals = tuple(tuple(row[:length]) for row, length in rows)
     probabilities = tuple(state.log_probs[s, k, : lengths[k]].exp().tolist())

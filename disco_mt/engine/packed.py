@@ -1,12 +1,12 @@
-"""A DisCo model's weights as fast runtimes want them: products without transposition, what can be one is one.
+"""A DisCo model's weights, rearranged for fast runtimes: untransposed matrices, fused products.
 
-A matrix is (in, out) and contiguous; queries come out scaled, ready for the softmax. Keys and values are
-contextless, so those of all decoder layers come from one product; those of the source do, too.
+Matrices are (in, out) and contiguous; the query projection includes the scale of the attention scores. Keys
+and values are contextless, so one product computes those of all decoder layers; another those of the source.
 
-They need no bias. That of the keys adds the same to all scores of a query, which the softmax undoes; that of
-the values comes through any mixture as it is, and is part of the bias of the product after it.
+Keys and values need no bias. The bias of the keys adds the same to all scores of a query, which the softmax
+cancels; the bias of the values passes through attention unchanged and is folded into the output bias.
 
-The scale of word embeddings is part of their table, the learned vector of queries part of their positions.
+The scale of word embeddings is folded into their table, the learned query vector into the query positions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Linear(NamedTuple):
 
 
 class Norm(NamedTuple):
-    """LayerNorm's gain and shift, (width,) each, and what it adds to the variance."""
+    """LayerNorm: gain and shift, (width,) each, and epsilon."""
 
     weight: Tensor
     bias: Tensor
@@ -40,7 +40,7 @@ class Norm(NamedTuple):
 
 
 class AttentionWeights(NamedTuple):
-    """One attention block and its frame's LayerNorm. `query` of an encoder makes keys and values, too."""
+    """One attention block and its LayerNorm. In an encoder, `query` also projects keys and values."""
 
     query: Linear
     out: Linear
@@ -48,22 +48,18 @@ class AttentionWeights(NamedTuple):
 
 
 class FeedForwardWeights(NamedTuple):
-    """One feed-forward block and the LayerNorm of its frame."""
-
     up: Linear
     down: Linear
     norm: Norm
 
 
 class EncoderLayerWeights(NamedTuple):
-    """One encoder layer; queries, keys and values are one product."""
-
     attention: AttentionWeights
     feed_forward: FeedForwardWeights
 
 
 class DecoderLayerWeights(NamedTuple):
-    """One decoder layer, keys and values apart."""
+    """One decoder layer without the projections of keys and values."""
 
     attention: AttentionWeights
     cross: AttentionWeights
@@ -72,19 +68,17 @@ class DecoderLayerWeights(NamedTuple):
 
 @dataclass(frozen=True)
 class PackedDisCo:
-    """All weights of a DisCo model."""
-
     config: ModelConfig
-    source_words: Tensor  # (vocabulary, width), at the scale of the embeddings
+    source_words: Tensor  # (vocabulary, width), scaled
     source_positions: Tensor  # (longest, width)
     lengths: Tensor | None  # (classes, width); row 0 is the slot in front of the source
-    pooled: PooledLength | None  # what predicts the length where there is no slot
+    pooled: PooledLength | None  # the length predictor of models without a slot
     encoder: tuple[EncoderLayerWeights, ...]
     encoder_norm: Norm | None  # of pre-norm stacks
     source_keys: Tensor  # (width, 2 * layers * width): keys and values of the source, layer by layer
-    words: Tensor  # (vocabulary, width), at the scale of the embeddings
-    key_positions: Tensor  # (longest, width), by the slot of a key: the start token's, if any, comes first
-    query_positions: Tensor  # (longest, width), where the query of each position starts
+    words: Tensor  # (vocabulary, width), scaled
+    key_positions: Tensor  # (longest, width), by key slot: the start token's, if any, comes first
+    query_positions: Tensor  # (longest, width), the initial query of each position
     target_keys: Tensor  # (width, 2 * layers * width): contextless keys and values, layer by layer
     decoder: tuple[DecoderLayerWeights, ...]
     decoder_norm: Norm | None
@@ -93,7 +87,6 @@ class PackedDisCo:
 
     @property
     def layers(self) -> int:
-        """Decoder layers."""
         return len(self.decoder)
 
     @property
@@ -104,7 +97,7 @@ class PackedDisCo:
 
 @torch.no_grad()
 def pack(model: DisCo) -> PackedDisCo:
-    """Copies of a model's weights, in its own number format."""
+    """Copies of a model's weights, in its own dtype."""
     encoder, layers = model.encoder, model.decoder_layers
     words = scaled(model.words.weight.detach(), model.config)
     tied = encoder.words is model.words
@@ -129,7 +122,7 @@ def pack(model: DisCo) -> PackedDisCo:
 
 
 def _linear(*parts: nn.Linear) -> Linear:
-    """One product of several."""
+    """Several linear layers as one."""
     weight = torch.cat([part.weight.detach() for part in parts])
     return Linear(weight.T.contiguous(), torch.cat([part.bias.detach() for part in parts]))
 
@@ -143,13 +136,14 @@ def _last_norm(norm: nn.Module) -> Norm | None:
 
 
 def _attention(block: Attention, frame: Residual) -> AttentionWeights:
-    out, (_, of_values) = _linear(block.out), block.key_value.bias.detach().chunk(2)
-    out = Linear(out.weight, out.bias + of_values @ out.weight)
+    _, value_bias = block.key_value.bias.detach().chunk(2)
+    out = _linear(block.out)
+    out = Linear(out.weight, out.bias + value_bias @ out.weight)
     return AttentionWeights(_scaled(_linear(block.query), block), out, _norm(frame.norm))
 
 
 def _scaled(linear: Linear, block: Attention) -> Linear:
-    """The queries, which come first, divided by the root of a head's width."""
+    """The query columns, which come first, divided by the square root of the head size."""
     width = len(linear.weight)
     factor = torch.ones_like(linear.bias)
     factor[:width] = (width / block.heads) ** -0.5
@@ -162,9 +156,9 @@ def _feed_forward(block: FeedForward, frame: Residual) -> FeedForwardWeights:
 
 def _encoder_layer(layer: EncoderLayer) -> EncoderLayerWeights:
     block = layer.attention
-    every = _scaled(_linear(block.query, block.key_value), block)
+    projections = _scaled(_linear(block.query, block.key_value), block)
     return EncoderLayerWeights(
-        AttentionWeights(every, _linear(block.out), _norm(layer.attention_frame.norm)),
+        AttentionWeights(projections, _linear(block.out), _norm(layer.attention_frame.norm)),
         _feed_forward(layer.feed_forward, layer.feed_forward_frame),
     )
 

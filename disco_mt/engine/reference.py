@@ -1,4 +1,7 @@
-"""The plain algorithms (systems/*/decoding.py) as an engine: any model, any device; the specification."""
+"""The plain algorithms (systems/*/decoding.py) as an engine, for any model on any device.
+
+They are the specification: every other engine must give the same results.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,11 @@ Ids = Sequence[int]
 
 
 class Engine(Protocol):
-    """What decodes: the plain algorithms, or something that gives the same results faster."""
+    """Decodes with the plain algorithms, or gives the same results faster."""
 
     @property
     def name(self) -> str:
-        """As `EngineOptions.engine` calls it."""
+        """The name in `EngineOptions.engine`."""
         ...
 
     @property
@@ -33,7 +36,7 @@ class Engine(Protocol):
         ...
 
     def supports(self, options: DecodingOptions, request: DecodeRequest) -> bool:
-        """Can it do this?"""
+        """Can the engine decode this way?"""
         ...
 
     def decode(
@@ -50,19 +53,17 @@ class ReferenceEngine:
     precision = "fp32"
 
     def __init__(self, model: TranslationModel, device: str, neighbours: Callable[[], Neighbours]) -> None:
-        """neighbours: gives the tokens that may stand beside a pin; asked for when words are pinned."""
+        """neighbours: finds the tokens that may stand next to a pin; called when words are pinned."""
         self.model = model
         self.device = device
         self._find_neighbours = neighbours
 
     def supports(self, options: DecodingOptions, request: DecodeRequest) -> bool:
-        """Everything that the model's decoders can do."""
         return True
 
     def decode(
         self, sentences: Sequence[Ids], options: DecodingOptions, request: DecodeRequest
     ) -> Iterator[tuple[int, Hypothesis[int]]]:
-        """See Engine."""
         decoder = decoder_for(self.model.config.kind, options.strategy)
         for batch in self._batches(sentences, options, request):
             source = with_eos([sentences[index] for index in batch]).to(self.device)
@@ -73,19 +74,19 @@ class ReferenceEngine:
     def _batches(
         self, sentences: Sequence[Ids], options: DecodingOptions, request: DecodeRequest
     ) -> list[list[int]]:
-        """Where pins leave fewer lengths than usual, a sentence is alone.
+        """A sentence whose pins leave fewer lengths than usual gets a batch of its own.
 
-        A trace shows what a lone sentence does to the last bit: batches round differently, and a tie of
-        probabilities within rounding could then show another order.
+        So does every sentence that is traced: batches round differently, so near-ties of probabilities could
+        come out in another order than for a single sentence.
         """
-        every = range(len(sentences))
+        indices = range(len(sentences))
         if request.watched:
-            return [[index] for index in every]
+            return [[index] for index in indices]
         pins = request.pins or [()] * len(sentences)
         longest = self.model.config.longest_target
         usual = beam_for((), options.length_beam, longest)
-        alone = [i for i in every if pins[i] and beam_for(pins[i], options.length_beam, longest) != usual]
-        others = sorted(set(every) - set(alone))
+        alone = [i for i in indices if pins[i] and beam_for(pins[i], options.length_beam, longest) != usual]
+        others = sorted(set(indices) - set(alone))
         return batches(sentences, others, request.batch_tokens) + [[index] for index in alone]
 
     def _pinned(self, request: DecodeRequest, batch: list[int]) -> Pinned | None:
@@ -98,12 +99,12 @@ class ReferenceEngine:
 
 
 def _renumbered(on_pass: OnPass[int], batch: list[int]) -> OnPass[int]:
-    """Tell a pass with the number that its sentence has outside the batch."""
+    """Report passes with the index that their sentence has outside the batch."""
 
-    def tell(now: Pass[int]) -> None:
+    def report(now: Pass[int]) -> None:
         on_pass(replace(now, sentence=batch[now.sentence]))
 
-    return tell
+    return report
 
 
 class WithFallback:
@@ -112,28 +113,29 @@ class WithFallback:
     def __init__(self, engine: Engine, reference: ReferenceEngine) -> None:
         self.engine = engine
         self.reference = reference
-        self.name, self.precision = engine.name, engine.precision
+        self.name = engine.name
+        self.precision = engine.precision
 
     @property
     def work(self) -> Any:
-        """What the engine has computed so far, if it counts."""
+        """What the engine has computed so far, if it counts that."""
         return getattr(self.engine, "work", None)
 
     def supports(self, options: DecodingOptions, request: DecodeRequest) -> bool:
-        """Everything; but who asked for a lower precision must get it."""
+        """Everything, unless a lower precision was asked for that the fallback does not have."""
         return self.engine.supports(options, DecodeRequest()) or self.precision == "fp32"
 
     def decode(
         self, sentences: Sequence[Ids], options: DecodingOptions, request: DecodeRequest
     ) -> Iterator[tuple[int, Hypothesis[int]]]:
-        """See Engine. Sentences with pins go to the plain algorithms where the engine cannot keep them."""
+        """Sentences with pins, and requests that the engine does not support, go to the plain algorithms."""
         if not self.supports(options, request):
             raise UserError(f"strategy {options.strategy!r} has no precision {self.precision}; it has: fp32")
         pins = request.pins or [()] * len(sentences)
         able = self.engine.supports(options, replace(request, pins=None))
-        mine = [index for index in range(len(sentences)) if able and not pins[index]]
-        rest = sorted(set(range(len(sentences))) - set(mine))
-        for engine, chosen in ((self.engine, mine), (self.reference, rest)):
-            its = replace(request, pins=[pins[index] for index in chosen])
-            for number, hypothesis in engine.decode([sentences[index] for index in chosen], options, its):
+        fast = [index for index in range(len(sentences)) if able and not pins[index]]
+        rest = sorted(set(range(len(sentences))) - set(fast))
+        for engine, chosen in ((self.engine, fast), (self.reference, rest)):
+            part = replace(request, pins=[pins[index] for index in chosen])
+            for number, hypothesis in engine.decode([sentences[index] for index in chosen], options, part):
                 yield chosen[number], hypothesis

@@ -1,16 +1,23 @@
-"""What the incremental engine asks of a runtime: the arithmetic, without any knowledge of the algorithm."""
+"""The arithmetic that the incremental engine needs from a runtime, which knows nothing of the algorithm."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from disco_mt.nn.base import BestWords
+
+RunJobs = Callable[[Sequence[Callable[[], Any]]], list[Any]]
+"""Runs independent jobs, one after another or at the same time (split.py), and returns their results."""
+
+
+def run_in_turn(jobs: Sequence[Callable[[], Any]]) -> list[Any]:
+    return [job() for job in jobs]
 
 
 @dataclass(frozen=True)
@@ -22,92 +29,82 @@ class Source:
     length_log_probs: Tensor  # (sentences, classes)
 
     def keep(self, chosen: Tensor) -> Source:
-        """The chosen sentences (numbers or mask), cut to the longest of them."""
+        """The chosen sentences (indices or mask), cut to the longest of them."""
         visible = self.visible[chosen]
         width = int(visible.sum(dim=1).max()) if len(visible) else 0
         keys = self.keys[:, chosen, :, :width].contiguous()
         return Source(keys, visible[:, :width].contiguous(), self.length_log_probs[chosen])
 
     def join(self, other: Source) -> Source:
-        """These sentences, then those."""
+        """The sentences of both, padded to the same width."""
         width = max(self.visible.shape[1], other.visible.shape[1])
-        one, two = self._widened(width), other._widened(width)
+        first = self._padded(width)
+        second = other._padded(width)
         return Source(
-            torch.cat([one.keys, two.keys], dim=1),
-            torch.cat([one.visible, two.visible]),
-            torch.cat([one.length_log_probs, two.length_log_probs]),
+            torch.cat([first.keys, second.keys], dim=1),
+            torch.cat([first.visible, second.visible]),
+            torch.cat([first.length_log_probs, second.length_log_probs]),
         )
 
-    def _widened(self, width: int) -> Source:
-        more = width - self.visible.shape[1]
-        keys, visible = F.pad(self.keys, (0, 0, 0, more)), F.pad(self.visible, (0, more))
-        return Source(keys, visible, self.length_log_probs)
+    def _padded(self, width: int) -> Source:
+        padding = width - self.visible.shape[1]
+        keys = F.pad(self.keys, (0, 0, 0, padding))
+        return Source(keys, F.pad(self.visible, (0, padding)), self.length_log_probs)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The positions to predict in one pass, of whatever candidates, as one flat list.
+    """The positions to predict in one pass, of any candidates, as one flat list.
 
-    Rows of a candidate stand together, candidates in order, those of a sentence together.
+    Sorted by sentence, then by candidate.
     """
 
     places: Tensor  # (rows,) position in the target
-    candidates: Tensor  # (rows,) whose words a row sees
-    sentences: Tensor  # (rows,) whose source it sees
-
-
-T = TypeVar("T")
-
-
-def one_after_another(jobs: Sequence[Callable[[], T]]) -> list[T]:
-    """Their results. What does the jobs may also do them at the same time (split.py)."""
-    return [job() for job in jobs]
+    candidates: Tensor  # (rows,) the candidate that a row belongs to
+    sentences: Tensor  # (rows,) the sentence that a row belongs to
 
 
 class Runtime(Protocol):
-    """Weights and arithmetic. Nothing of what a row becomes may depend on which other rows there are."""
+    """Weights and arithmetic. The result for a row must not depend on which other rows there are."""
 
     dtype: torch.dtype
     longest_target: int
     start: int
-    """Slots of keys in front of those of the words: 1 in models with a start token, else 0."""
+    """Key slots before those of the words: 1 in models with a start token, else 0."""
 
     def encode(self, source: Tensor) -> Source:
         """source: (sentences, src), EOS at the end of each."""
         ...
 
     def put_keys(self, tokens: Tensor, candidates: Tensor, slots: Tensor, into: Tensor) -> None:
-        """Put contextless keys and values of tokens (n,), in all layers, where they belong.
+        """Project tokens (n,) to their contextless keys and values in all layers, and write these to `into`.
 
-        They are those of candidates (n,) in `slots` (n,), of which each has the position of its number. The
-        word at place n has slot `start` + n. into: (2 * layers, candidates, heads, slots, size).
+        candidates, slots: (n,) where each belongs. Slot s has position vector s; the word at place n has slot
+        `start` + n. into: (2 * layers, candidates, heads, slots, size).
         """
         ...
 
     def first_pass(self, rows: Rows, anchors: Tensor, source: Source) -> Tensor:
-        """Hidden states, (rows, width), of rows that see EOS alone. Not for models with a start token.
+        """Hidden states, (rows, width), of rows that see only EOS. Not for models with a start token.
 
-        anchors: (2 * layers, candidates, width), keys and values of each EOS. Who sees one token gives it all
-        attention: there are no queries and no scores.
+        anchors: (2 * layers, candidates, width), keys and values of each EOS. Attention to a single token
+        needs neither queries nor scores.
         """
         ...
 
     def later_pass(self, rows: Rows, visible: Tensor, keys: Tensor, source: Source) -> Tensor:
-        """Hidden states, (rows, width), from what each row sees.
+        """Hidden states, (rows, width), given what each row sees.
 
         visible: (rows, slots) bool; keys: (2 * layers, candidates, heads, slots, size).
         """
         ...
 
     def best_words(
-        self, hidden: Tensor, entries: Tensor | None, together: Callable[..., list[Any]] = one_after_another
+        self, hidden: Tensor, entries: Tensor | None, run_jobs: RunJobs = run_in_turn
     ) -> BestWords:
-        """The likeliest word of each hidden state, out of all or out of `entries` (n,) alone.
-
-        together: how jobs are done that do not depend on each other.
-        """
+        """The most likely word of each hidden state, among all words or only among `entries` (n,)."""
         ...
 
     def word_log_probs(self, hidden: Tensor, ids: Tensor) -> Tensor:
-        """log P of given words, (rows,), out of all: a product in float32 whatever the runtime has else."""
+        """log P of one given word per row, (rows,): always in float32."""
         ...

@@ -1,4 +1,4 @@
-"""Candidates scored by the engine that wrote them: systems/disco/scoring.py, with keys and source at hand."""
+"""The engine scores its own candidates: systems/disco/scoring.py, reusing keys and encoded source."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ def score_candidates(
     candidates: Sequence[tuple[tuple[int, ...], ...]],
     both_directions: bool,
 ) -> list[tuple[CandidateScore, ...]]:
-    """One pass over all candidates in each direction; equal ones are scored once.
+    """One pass over all candidates in each direction; of equal ones only the first is scored.
 
     Their keys must be up to date. candidates: of each sentence of the state, without EOS.
     """
-    first = [[every.index(words) for words in every] for every in candidates]  # the one that each is equal to
-    once = torch.tensor(first) == torch.arange(state.beam)
-    chosen = (state.words & once[..., None]).nonzero(as_tuple=True)
-    rows, tokens = state.rows_at(chosen), state.tokens[chosen]
-    words, eos = state.words.flatten(0, 1), state.eos.flatten(0, 1)
+    first = [[of_sentence.index(words) for words in of_sentence] for of_sentence in candidates]
+    distinct = torch.tensor(first) == torch.arange(state.beam)
+    chosen = (state.words & distinct[..., None]).nonzero(as_tuple=True)
+    rows = state.rows_at(chosen)
+    tokens = state.tokens[chosen]
+    words = state.words.flatten(0, 1)
+    eos = state.eos.flatten(0, 1)
     total = torch.zeros(len(tokens), dtype=runtime.dtype)
     orders = directions(both_directions)
     for order in orders:
@@ -36,8 +38,8 @@ def score_candidates(
     log_probs = torch.zeros_like(state.log_probs)
     log_probs[chosen] = total / len(orders)
     ends = state.source.length_log_probs.gather(1, state.lengths + 1)  # class N + 1
-    numbers = zip(log_probs.tolist(), state.lengths.tolist(), ends.tolist(), first, strict=True)
+    by_sentence = zip(log_probs.tolist(), state.lengths.tolist(), ends.tolist(), first, strict=True)
     return [
-        tuple(CandidateScore(tuple(logs[k][: lengths[k]]), end[k], predicts_end=False) for k in same)
-        for logs, lengths, end, same in numbers
+        tuple(CandidateScore(tuple(logs[k][: lengths[k]]), end[k], predicts_end=False) for k in scored)
+        for logs, lengths, end, scored in by_sentence
     ]

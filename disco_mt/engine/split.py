@@ -1,15 +1,14 @@
-"""Several threads, each with its own rows, or its own part of the vocabulary.
+"""Several threads, each with its own rows or its own part of the vocabulary.
 
-Rows do not depend on each other, so that a thread can take its share of them through all layers. Threads meet
-before and after the vocabulary, whose large matrix each reads but a part of; if they shared every product,
-they would meet a hundred times.
+Rows do not depend on each other, so one thread can take its share of them through all layers. Threads only
+synchronize before and after the output layer, where each reads a part of the large matrix. Sharing every
+single product would take a hundred synchronizations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -17,80 +16,76 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from disco_mt.engine.runtime import Rows, Runtime, Source, one_after_another
+from disco_mt.engine.runtime import Rows, RunJobs, Runtime, Source, run_in_turn
 from disco_mt.nn.base import BestWords
 
-_FEWEST = 4  # rows that are worth a thread, and
-_FEWEST_KEYS = 32  # tokens, whose keys take less
+_LEAST_ROWS = 4  # per thread
+_LEAST_KEYS = 32  # tokens per thread, where only keys are computed
 
 T = TypeVar("T")
 
 
 class SplitRuntime:
-    """A runtime whose rows are computed by so many threads."""
+    """A runtime that divides the rows among threads."""
 
     def __init__(self, inner: Runtime, threads: int) -> None:
-        self.inner, self.threads = inner, threads
-        self.dtype, self.longest_target, self.start = inner.dtype, inner.longest_target, inner.start
+        self.inner = inner
+        self.threads = threads
+        self.dtype = inner.dtype
+        self.longest_target = inner.longest_target
+        self.start = inner.start
         self.pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
 
     def encode(self, source: Tensor) -> Source:
-        """See Runtime. Its positions see each other: there is nothing to split here."""
+        """Not divided: the positions of a source see each other."""
         return self.inner.encode(source)
 
     def put_keys(self, tokens: Tensor, candidates: Tensor, slots: Tensor, into: Tensor) -> None:
-        """See Runtime."""
-        self._each(
+        self._map_parts(
             len(tokens),
             lambda part: self.inner.put_keys(tokens[part], candidates[part], slots[part], into),
-            _FEWEST_KEYS,
+            _LEAST_KEYS,
         )
 
     def first_pass(self, rows: Rows, anchors: Tensor, source: Source) -> Tensor:
-        """See Runtime."""
-
         def hidden(part: slice) -> Tensor:
             share = _Share(rows, part)
             return self.inner.first_pass(share.rows, anchors[:, share.candidates], share.of(source))
 
-        return torch.cat(self._each(len(rows.places), hidden))
+        return torch.cat(self._map_parts(len(rows.places), hidden))
 
     def later_pass(self, rows: Rows, visible: Tensor, keys: Tensor, source: Source) -> Tensor:
-        """See Runtime."""
-
         def hidden(part: slice) -> Tensor:
             share = _Share(rows, part)
             return self.inner.later_pass(
                 share.rows, visible[part], keys[:, share.candidates], share.of(source)
             )
 
-        return torch.cat(self._each(len(rows.places), hidden))
+        return torch.cat(self._map_parts(len(rows.places), hidden))
 
     def best_words(
-        self, hidden: Tensor, entries: Tensor | None, together: Callable[..., list[Any]] = one_after_another
+        self, hidden: Tensor, entries: Tensor | None, run_jobs: RunJobs = run_in_turn
     ) -> BestWords:
-        """See Runtime."""
-        return self.inner.best_words(hidden, entries, self._together)
+        return self.inner.best_words(hidden, entries, self._run_jobs)
 
     def word_log_probs(self, hidden: Tensor, ids: Tensor) -> Tensor:
-        """See Runtime."""
-        parts = self._each(len(ids), lambda part: self.inner.word_log_probs(hidden[part], ids[part]))
+        parts = self._map_parts(len(ids), lambda part: self.inner.word_log_probs(hidden[part], ids[part]))
         return torch.cat(parts)
 
-    def _each(self, number: int, do: Callable[[slice], T], fewest: int = _FEWEST) -> list[T]:
-        """Do it with equal parts of so many rows, at the same time."""
-        parts = max(1, min(self.threads, number // fewest))
+    def _map_parts(self, number: int, function: Callable[[slice], T], least: int = _LEAST_ROWS) -> list[T]:
+        """Call the function with equal parts of so many rows, at the same time."""
+        parts = max(1, min(self.threads, number // least))
         ends = [number * place // parts for place in range(parts + 1)]
-        return self._together([partial(do, slice(start, end)) for start, end in pairwise(ends)])
+        return self._run_jobs([partial(function, slice(start, end)) for start, end in pairwise(ends)])
 
-    def _together(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
-        """Their results; this thread does the first."""
-        others = [self.pool.submit(_inferring, job) for job in jobs[1:]]
+    def _run_jobs(self, jobs: Sequence[Callable[[], Any]]) -> list[Any]:
+        """This thread runs the first job, the pool the others."""
+        others = [self.pool.submit(_in_inference_mode, job) for job in jobs[1:]]
         return [jobs[0](), *(other.result() for other in others)]
 
 
-def _inferring(job: Callable[[], T]) -> T:
-    with torch.inference_mode():  # each thread has its own mode
+def _in_inference_mode(job: Callable[[], T]) -> T:
+    with torch.inference_mode():  # the mode is per thread
         return job()
 
 
@@ -98,21 +93,20 @@ class _Share:
     """Rows of one thread, with the candidates and sentences that they need, counted from 0."""
 
     def __init__(self, rows: Rows, part: slice) -> None:
-        places, candidates, sentences = rows.places[part], rows.candidates[part], rows.sentences[part]
-        self.candidates, self.sentences = _range(candidates), _range(sentences)
-        self.rows = replace(
-            rows,
-            places=places,
-            candidates=candidates - self.candidates.start,
-            sentences=sentences - self.sentences.start,
+        candidates = rows.candidates[part]
+        sentences = rows.sentences[part]
+        self.candidates = _range(candidates)
+        self.sentences = _range(sentences)
+        self.rows = Rows(
+            rows.places[part], candidates - self.candidates.start, sentences - self.sentences.start
         )
 
     def of(self, source: Source) -> Source:
-        """What it needs of the encoded sentences."""
+        """The part of the encoded sentences that it needs."""
         chosen = self.sentences
         return Source(source.keys[:, chosen], source.visible[chosen], source.length_log_probs[chosen])
 
 
 def _range(members: Tensor) -> slice:
-    """From the first to the last of rising numbers."""
+    """From the first to the last of ascending numbers."""
     return slice(int(members[0]), int(members[-1]) + 1)

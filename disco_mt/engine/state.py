@@ -1,4 +1,4 @@
-"""Sentences in flight: every candidate's words so far, and the keys and values that go with them."""
+"""The sentences being decoded: the current words of every candidate, with their keys and values."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from disco_mt.engine.runtime import Rows, Source
 
 @dataclass(frozen=True)
 class State:
-    """S sentences with K candidates each; tgt is the longest candidate and its EOS."""
+    """S sentences with K candidates each; tgt is the length of the longest candidate with its EOS."""
 
-    places: Tensor  # (S,) in the caller's list
+    places: Tensor  # (S,) index in the caller's list
     steps: Tensor  # (S,) passes done
     lengths: Tensor  # (S, K) words
     words: Tensor  # (S, K, tgt) bool
     eos: Tensor  # (S, K, tgt) bool
     tokens: Tensor  # (S, K, tgt)
     log_probs: Tensor  # (S, K, tgt)
-    visible: Tensor  # (S, K, tgt, tgt) bool, empty where no word is predicted
-    changed: Tensor  # (S, K, tgt) bool: other than one pass ago
-    keys: Tensor  # (2 * layers, S * K, heads, start + tgt, size), out of date where `changed`
+    visible: Tensor  # (S, K, tgt, tgt) bool, False in rows without a word
+    changed: Tensor  # (S, K, tgt) bool: differs from the pass before
+    keys: Tensor  # (2 * layers, S * K, heads, start + tgt, size), outdated where `changed`
     source: Source
     rows: Tensor  # (S,) decoder rows computed
     projected: Tensor  # (S,) tokens whose keys were projected
     start: int = 0  # 1 if the first key is the start token's, else 0
     length_penalty: float = 1.0
-    entries: Tensor | None = None  # vocabulary ids to choose from, of a lone sentence (shortlist.py)
+    entries: Tensor | None = None  # vocabulary ids to choose from, if S is 1 (shortlist.py)
 
     @property
     def beam(self) -> int:
@@ -39,12 +39,12 @@ class State:
         return self.lengths.shape[1]
 
     def scores(self) -> Tensor:
-        """Log probability of each candidate over N^alpha, its mean where alpha is 1. (S, K)."""
+        """Log probability of each candidate, divided by N^alpha. (S, K)."""
         number = self.lengths.to(self.log_probs.dtype)
         return (self.log_probs * self.words).sum(dim=2) / number**self.length_penalty
 
     def rows_at(self, chosen: tuple[Tensor, ...]) -> Rows:
-        """Some positions, by their sentences, candidates and places."""
+        """chosen: indices of positions: sentence, candidate, place."""
         sentences, candidates, places = chosen
         return Rows(places, sentences * self.beam + candidates, sentences)
 
@@ -53,7 +53,7 @@ class State:
         return self._ends().flatten(2)
 
     def two_anchors(self) -> Tensor:
-        """Those of the start token and of EOS. (2 * layers, S * K, heads, 2, size)."""
+        """Keys and values of the start token and of EOS. (2 * layers, S * K, heads, 2, size)."""
         return torch.stack([self.keys[:, :, :, 0], self._ends()], dim=3)
 
     def _ends(self) -> Tensor:
@@ -62,11 +62,11 @@ class State:
         return self.keys[:, candidates, :, places + self.start].movedim(1, 0)
 
     def seen(self, visible: Tensor) -> Tensor:
-        """What rows see, by the slots of the keys: everyone sees the start token. (rows, tgt) bool."""
+        """Visibility by key slot: every row sees the start token. (rows, tgt) bool."""
         return F.pad(visible, (1, 0), value=True) if self.start else visible
 
     def copied(self, times: int) -> State:
-        """Each sentence's candidates so many times, one set after the other; `visible` is as it was."""
+        """Every sentence's candidates repeated as whole sets; `visible` is not repeated."""
         if times == 1:
             return self
         names = ("lengths", *_BY_PLACE)
@@ -75,7 +75,7 @@ class State:
         return replace(self, **copies, keys=torch.cat([keys] * times, dim=2).flatten(1, 2))
 
     def keep(self, chosen: Tensor) -> State:
-        """The chosen sentences (mask), as narrow as their longest candidate."""
+        """The chosen sentences (mask), cut to their longest candidate."""
         width = int(self.lengths[chosen].max()) + 1
         kept: dict[str, Any] = {name: getattr(self, name)[chosen] for name in _BY_SENTENCE}
         kept |= {name: getattr(self, name)[chosen, :, :width] for name in _BY_PLACE}
@@ -85,19 +85,22 @@ class State:
         return replace(self, **kept, visible=visible, keys=keys, source=self.source.keep(chosen))
 
     def join(self, other: State) -> State:
-        """These sentences, then those."""
+        """The sentences of both, padded to the same width."""
         width = max(self.words.shape[2], other.words.shape[2])
-        one, two = self._widened(width), other._widened(width)
-        names = (*_BY_SENTENCE, *_BY_PLACE, "visible")
-        joined: dict[str, Any] = {name: torch.cat([getattr(one, name), getattr(two, name)]) for name in names}
-        keys = torch.cat([one.keys, two.keys], dim=1)
-        return replace(self, **joined, keys=keys, source=one.source.join(two.source))
+        first = self._padded(width)
+        second = other._padded(width)
+        joined: dict[str, Any] = {
+            name: torch.cat([getattr(first, name), getattr(second, name)])
+            for name in (*_BY_SENTENCE, *_BY_PLACE, "visible")
+        }
+        keys = torch.cat([first.keys, second.keys], dim=1)
+        return replace(self, **joined, keys=keys, source=first.source.join(second.source))
 
-    def _widened(self, width: int) -> State:
-        more = width - self.words.shape[2]
-        wider: dict[str, Any] = {name: F.pad(getattr(self, name), (0, more)) for name in _BY_PLACE}
-        visible, keys = F.pad(self.visible, (0, more, 0, more)), F.pad(self.keys, (0, 0, 0, more))
-        return replace(self, **wider, visible=visible, keys=keys)
+    def _padded(self, width: int) -> State:
+        padding = width - self.words.shape[2]
+        padded: dict[str, Any] = {name: F.pad(getattr(self, name), (0, padding)) for name in _BY_PLACE}
+        visible = F.pad(self.visible, (0, padding, 0, padding))
+        return replace(self, **padded, visible=visible, keys=F.pad(self.keys, (0, 0, 0, padding)))
 
 
 _BY_SENTENCE = ("places", "steps", "lengths", "rows", "projected")

@@ -1,4 +1,4 @@
-"""What all systems share: an encoder, decoder layers, and the way from a hidden state to words."""
+"""The base of all systems: an encoder, decoder layers and an output layer."""
 
 from __future__ import annotations
 
@@ -16,18 +16,25 @@ from disco_mt.nn.encoder import Encoded, Encoder, scaled
 from disco_mt.nn.layers import DecoderLayer, Positions, final_norm
 from disco_mt.nn.length import PooledLength
 
-_LOGITS_AT_ONCE = 1 << 22  # entries of a (rows, vocabulary) matrix that are held at a time: 16 MB in float32
+_MAX_LOGITS = 1 << 22  # per chunk of rows: 16 MB in float32
 
 
 class BestWords(NamedTuple):
-    """The likeliest word of each row and its log probability."""
+    """The most likely word of each row and its log probability."""
 
     ids: Tensor
     log_probs: Tensor
 
 
+def join_best_words(chunks: Sequence[BestWords]) -> BestWords:
+    """The rows of all chunks."""
+    return BestWords(
+        torch.cat([chunk.ids for chunk in chunks]), torch.cat([chunk.log_probs for chunk in chunks])
+    )
+
+
 class TranslationModel(nn.Module):
-    """The frame; a system adds its own `decode` (systems/*/model.py)."""
+    """The base class; a system adds its own `decode` (systems/*/model.py)."""
 
     loss_by_mkl = False  # set by training: does the loss multiply in bfloat16 with MKL (core/mkl.py)?
 
@@ -54,10 +61,10 @@ class TranslationModel(nn.Module):
         pooled = with_length and config.length.predictor == "pooled"
         self.length = PooledLength(config) if pooled else None
         self.frozen: tuple[str, ...] = ()
-        self.predicted = 0  # target positions that `best_words` has predicted so far
+        self.predicted = 0  # positions that `best_words` has predicted so far
 
     def freeze(self, parts: Sequence[str]) -> None:
-        """These modules, by their names, are not trained: no gradient, no dropout. All others are."""
+        """Exclude modules, by name, from training: no gradient, no dropout. All others are trained."""
         modules = dict(self.named_modules())
         self.requires_grad_(True)
         for part in parts:
@@ -72,7 +79,7 @@ class TranslationModel(nn.Module):
         self.train(self.training)
 
     def train(self, mode: bool = True) -> Self:
-        """As in any module, but frozen parts stay in evaluation mode."""
+        """Like that of nn.Module, but frozen parts stay in evaluation mode."""
         super().train(mode)
         for part in self.frozen:
             self.get_submodule(part).eval()
@@ -81,7 +88,7 @@ class TranslationModel(nn.Module):
     def encode(self, source: Tensor, memory: Tensor | None = None) -> Encoded:
         """source: (batch, src), EOS at the end of each sentence.
 
-        memory: (batch, src, width), the encoder's states where they are known already (a frozen encoder's).
+        memory: (batch, src, width), the encoder's output, if it is known already (a frozen encoder's).
         """
         if memory is None:
             memory, visible, length_log_probs = self.encoder(source)
@@ -94,7 +101,6 @@ class TranslationModel(nn.Module):
 
     @property
     def decoder_layers(self) -> list[DecoderLayer]:
-        """The layers, typed."""
         return [layer for layer in self.layers if isinstance(layer, DecoderLayer)]
 
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
@@ -103,46 +109,45 @@ class TranslationModel(nn.Module):
         return embedded
 
     def embed_at(self, tokens: Tensor, places: Tensor) -> Tensor:
-        """The same of tokens anywhere, each at its own position: (batch, n) both -> (batch, n, width)."""
+        """Tokens at arbitrary positions: (batch, n), (batch, n) -> (batch, n, width)."""
         embedded: Tensor = scaled(self.words(tokens), self.config) + self.positions.weight[places]
         return embedded
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Scores of the whole vocabulary: (rows, width) -> (rows, vocabulary)."""
+        """(rows, width) -> (rows, vocabulary)."""
         scores = hidden @ self.output.weight.T
         return scores if self.output_bias is None else scores + self.output_bias
 
     def best_words(self, hidden: Tensor, allowed: Tensor | None = None) -> BestWords:
-        """The (arg)max of the paper: softmax over all entries, argmax over words only. hidden: (rows, width).
+        """Softmax over the whole vocabulary, argmax over words only. hidden: (rows, width).
 
-        Rows go in chunks, so that no (rows, vocabulary) matrix of logits is ever whole.
-        allowed: (rows, vocabulary) bool, the words among which each row chooses; the default is all.
+        Rows are processed in chunks, so that the (rows, vocabulary) matrix of logits is never complete.
+        allowed: (rows, vocabulary) bool, the words that each row may choose; default: all.
         """
         self.predicted += len(hidden)
-        chunks = [
-            _best(self.logits(hidden[rows]), None if allowed is None else allowed[rows])
-            for rows in self._chunks(hidden)
-        ]
-        return BestWords(torch.cat([ids for ids, _ in chunks]), torch.cat([logs for _, logs in chunks]))
+        chunks = self._chunks(hidden)
+        return join_best_words(
+            [_best(self.logits(hidden[rows]), None if allowed is None else allowed[rows]) for rows in chunks]
+        )
 
     def word_log_probs(self, hidden: Tensor, ids: Tensor) -> Tensor:
-        """log P of given words: hidden (rows, width), ids (rows,) or (rows, words) -> as ids."""
+        """log P of given words: hidden (rows, width), ids (rows,) or (rows, words) -> the shape of ids."""
         chunks = [given_log_probs(self.logits(hidden[rows]), ids[rows]) for rows in self._chunks(hidden)]
         return torch.cat(chunks)
 
     def _chunks(self, hidden: Tensor) -> list[slice]:
-        size = max(1, _LOGITS_AT_ONCE // self.config.target_vocabulary)
+        size = max(1, _MAX_LOGITS // self.config.target_vocabulary)
         return [slice(start, start + size) for start in range(0, max(1, len(hidden)), size)]
 
     def count_parameters(self) -> int:
-        """Numbers that are learnt; tied tables count once."""
+        """Tied tables count once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
 
 class ParallelModel(TranslationModel):
-    """Predicts the length first, then all words of it at once (DisCo, CMLM)."""
+    """Predicts the length first, then all words in parallel (DisCo, CMLM)."""
 
-    sees_masks = False  # do queries attend to <mask> in mask-predict? In a CMLM they do, in DisCo they do not
+    sees_masks = False  # do queries attend to <mask> in mask-predict? Only in a CMLM
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config, with_length=True)
@@ -152,7 +157,7 @@ class ParallelModel(TranslationModel):
         raise NotImplementedError
 
     def log_probs(self, tokens: Tensor, visible: Tensor, source: Tensor) -> Tensor:
-        """log P of every word at every position under any visibility, for experiments of your own.
+        """log P of every word at every position under any visibility mask, for your own experiments.
 
         tokens: (batch, tgt) with EOS; visible: (batch, tgt, tgt) bool, visible[b, n, m]: may n see m?
         source: (batch, src) with EOS -> (batch, tgt, vocabulary).
@@ -160,27 +165,27 @@ class ParallelModel(TranslationModel):
         return self.logits(self.decode(tokens, visible, self.encode(source))).log_softmax(dim=-1)
 
 
-def _best(logits: Tensor, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def _best(logits: Tensor, allowed: Tensor | None = None) -> BestWords:
     choice = logits if allowed is None else logits.masked_fill(~allowed, -torch.inf)
     best, ids = choice[:, NUM_SPECIAL:].max(dim=1)
-    return ids + NUM_SPECIAL, best - logits.logsumexp(dim=1)
+    return BestWords(ids + NUM_SPECIAL, best - logits.logsumexp(dim=1))
 
 
 def given_log_probs(logits: Tensor, ids: Tensor) -> Tensor:
-    """log P of given words out of all: logits (rows, vocabulary), ids (rows,) or (rows, words) -> as ids."""
+    """log P of given words. logits: (rows, vocabulary); ids: (rows,) or (rows, words) -> the shape of ids."""
     wanted = ids if ids.dim() == 2 else ids[:, None]
     return (logits.gather(1, wanted) - logits.logsumexp(dim=1, keepdim=True)).reshape(ids.shape)
 
 
 def initialise(model: TranslationModel, generator: torch.Generator) -> None:
-    """Weights N(0, 0.02), biases 0, LayerNorm gamma 1 and beta 0; a pooled length predictor is its prior."""
+    """Weights N(0, 0.02), biases 0, LayerNorm gamma 1, beta 0; a pooled predictor starts at its prior."""
     for name, parameter in model.named_parameters():
         if name.endswith("bias") or name == "length.shift.weight":
             nn.init.zeros_(parameter)
         elif "norm" in name:
             nn.init.ones_(parameter)
         elif model.config.attention_init == "xavier" and _is_qkv(name):
-            # Xavier-uniform of the packed (3 width, width) matrix, whatever parts it is stored in.
+            # Xavier-uniform of the packed (3 width, width) matrix, although it is stored in parts.
             bound = (6 / (4 * model.config.width)) ** 0.5
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
         else:

@@ -1,4 +1,4 @@
-"""What a model is: one frozen dataclass, the paper's base size by default."""
+"""The configuration of a model; the defaults are the paper's base size."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Literal, get_args, get_type_hints
 from disco_mt.core.errors import UserError
 from disco_mt.core.settings import at_least, one_of
 
-LENGTHS = ("max_source", "max_target", "length_classes")  # in tokens; a recipe may leave them to the data
+LENGTHS = ("max_source", "max_target", "length_classes")  # in tokens; 0 in a recipe: as the data need
 
 
 @dataclass(frozen=True)
 class Stack:
-    """One side of the transformer."""
+    """The encoder or decoder stack of the transformer."""
 
     layers: int = 6
     heads: int = 8
     hidden: int = 2048
-    """Width inside the feed-forward blocks."""
+    """Width of the feed-forward blocks."""
 
     def __post_init__(self) -> None:
         for name in ("layers", "heads", "hidden"):
@@ -28,19 +28,19 @@ class Stack:
 
 @dataclass(frozen=True)
 class Length:
-    """How the length of the translation is predicted. The paper's way is the default."""
+    """How the length of the translation is predicted; the default is the paper's predictor."""
 
     predictor: Literal["slot", "pooled"] = "slot"
     """slot: a slot in front of the source words, as in the paper. pooled: a small network on the mean of the
-    encoder's states, for converted models, whose encoder must stay as it was; it needs the prior."""
+    encoder's output, for converted models, whose encoder must not change; it needs the prior."""
     prior: bool = False
-    """Begin with the length to expect from the source's length alone; the network learns the correction."""
+    """Start from the length that is expected given the source length; the network learns a correction."""
     slope: float = 0.0
-    """The prior's expected length is slope * source + offset, in tokens with EOS. Fitted on the training
-    data when a training begins, like the two numbers below."""
+    """The expected length is slope * source + offset, in tokens with EOS. Fitted to the training data when
+    training starts, like the two numbers below."""
     offset: float = 0.0
     spread: float = 0.0
-    """The prior falls off exponentially on both sides, over spread + spread_slope * source tokens."""
+    """The prior decays exponentially on both sides, over spread + spread_slope * source tokens."""
     spread_slope: float = 0.0
 
     def __post_init__(self) -> None:
@@ -54,16 +54,16 @@ class Length:
 
     @property
     def fitted(self) -> bool:
-        """Are the numbers of the prior known?"""
+        """Have the parameters of the prior been fitted?"""
         return self.spread + self.spread_slope > 0
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Sizes and choices of a translation model; the defaults are the paper's base model."""
+    """A translation model; the defaults are the paper's base model."""
 
     kind: str = "disco"
-    """The system: disco, cmlm (conditional masked language model), autoregressive; systems/ has them all."""
+    """The system: disco, cmlm (conditional masked language model), autoregressive; see systems/."""
     width: int = 512
     """Model dimensions."""
     encoder: Stack = field(default_factory=Stack)
@@ -74,34 +74,33 @@ class ModelConfig:
     norm: Literal["post", "pre"] = "post"
     """LayerNorm after each block (the paper) or before it."""
     norm_epsilon: float = 1e-12
-    """What LayerNorm adds to the variance."""
     activation: Literal["gelu", "relu", "silu"] = "gelu"
     positions: Literal["learned", "sinusoidal", "marian"] = "learned"
-    """learned; sinusoidal, at a scale like that of the embeddings; or Marian's sinusoids of amplitude 1."""
+    """learned; sinusoidal, scaled like the embeddings; or Marian's sinusoids of amplitude 1."""
     scale_embeddings: bool = False
     """Multiply word embeddings by the square root of the width, as Marian and Vaswani et al. do."""
     output_bias: bool = False
-    """Add a bias to the scores of the vocabulary, as Marian does."""
+    """Add a bias to the logits, as Marian does."""
     tying: Literal["all", "decoder", "none"] = "all"
-    """Word tables that are one: encoder, decoder and output (joint vocabulary); decoder and output; none."""
+    """Shared embedding tables: encoder, decoder and output (joint vocabulary); decoder and output; none."""
     contextless: bool = False
-    """Autoregressive only: keys and values straight from the embeddings, as DisCo has them."""
+    """Autoregressive only: keys and values directly from the embeddings, as in DisCo."""
     start_token: bool = False
-    """DisCo only: the start token is a key that everyone sees, beside EOS. As in the input of an
-    autoregressive decoder it comes first, so that the key of word n carries position n + 1."""
+    """DisCo only: the start token is a key that every position sees, like EOS. As in the input of an
+    autoregressive decoder it comes first, so the key of word n has position n + 1."""
     query_word: bool = False
-    """DisCo only: queries start from their position plus one learned vector, not from the position alone."""
+    """DisCo only: queries start from their position plus one learned vector."""
     attention_init: Literal["normal", "xavier"] = "normal"
-    """Projections of queries, keys and values: N(0, 0.02) as the paper says, or Xavier-uniform over the
-    packed matrix, as the authors' code has it; it starts faster in narrow models."""
+    """Projections of queries, keys and values: N(0, 0.02) as in the paper, or Xavier-uniform over the packed
+    matrix as in the authors' code, which learns faster at first in narrow models."""
     max_source: int = 1024
-    """Longest source in tokens, EOS included; 0 (in a recipe): that of the data."""
+    """Longest source in tokens, with EOS; 0 (in a recipe): as the data need."""
     max_target: int = 1024
-    """Longest target in tokens, EOS included; 0 (in a recipe): that of the data."""
+    """Longest target in tokens, with EOS; 0 (in a recipe): as the data need."""
     length: Length = field(default_factory=Length)
     length_classes: int = 1024
-    """The length predictor chooses among 2 .. length_classes - 1 tokens, EOS included; 0 (in a recipe): as
-    many as the data need."""
+    """The length predictor chooses among 2 .. length_classes - 1 tokens, with EOS; 0 (in a recipe): as the
+    data need."""
     source_vocabulary: int = 32000
     target_vocabulary: int = 32000
 
@@ -132,15 +131,14 @@ class ModelConfig:
 
     @property
     def embedding_scale(self) -> float:
-        """What word embeddings are multiplied by."""
         return math.sqrt(self.width) if self.scale_embeddings else 1.0
 
     @property
     def longest_source(self) -> int:
-        """The most words (without EOS) of a source."""
+        """In words, without EOS."""
         return self.max_source - 1
 
     @property
     def longest_target(self) -> int:
-        """The most words (without EOS) that a length candidate may have."""
+        """In words, without EOS."""
         return min(self.max_target, self.length_classes - 1) - 1

@@ -1,14 +1,14 @@
-"""Label-smoothed cross entropy straight from hidden states, without the (tokens x vocabulary) matrix.
+"""Label-smoothed cross entropy from hidden states, without the full (tokens x vocabulary) matrix.
 
-Rows go in chunks; a chunk's logits become its loss and, at once, its share of the gradients. So memory is
-one chunk of logits, and the product is not computed a second time in the backward pass.
+Rows are processed in chunks; the logits of a chunk give its loss and immediately its part of the gradients.
+So memory is one chunk of logits, and the product is not computed again in the backward pass.
 
-The gradient of a row's logits is softmax - (1 - eps) [gold] - eps / V. Its divisor and its constant never
-touch the large matrix: e^logits stands for the softmax, rows of the small factors are divided instead, and
-eps / V becomes a sum over the vocabulary, or over the rows, of the other factor.
+The gradient of a row's logits is softmax - (1 - eps) [gold] - eps / V. To touch the large matrix less often,
+it holds e^logits instead of the softmax, the rows of the small factors are divided instead, and eps / V
+becomes a sum of the other factor over the vocabulary or over the rows.
 
-A teacher's distribution can have a share of the target: the gradient is then softmax - (1 - share) ((1 - eps)
-[gold] + eps / V) - share q. q is computed chunk by chunk, too, from the teacher's hidden states.
+A teacher's distribution q can be mixed into the target: the gradient is then softmax - (1 - share) ((1 - eps)
+[gold] + eps / V) - share q. q is also computed chunk by chunk, from the teacher's hidden states.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from torch import Tensor
 from disco_mt.core import mkl
 from disco_mt.core.special_tokens import NUM_SPECIAL
 
-_LOGITS_AT_ONCE = 1 << 21  # 8 MB in float32; more falls out of a processor's cache
-_LOGITS_AT_ONCE_GPU = 1 << 27
+_MAX_LOGITS = 1 << 21  # per chunk: 8 MB in float32, which fits into a processor's cache
+_MAX_LOGITS_GPU = 1 << 27
 
 
 class SoftTargets(NamedTuple):
     """A teacher's distribution at the same positions, over the same vocabulary."""
 
-    hidden: Tensor  # (rows, width), the teacher's states
+    hidden: Tensor  # (rows, width), the teacher's hidden states
     weight: Tensor  # (vocabulary, width), its output layer
     bias: Tensor | None  # (vocabulary,)
-    share: float  # of the target that is the teacher's distribution; the words have the rest
+    share: float  # weight of the teacher's distribution in the target
 
     def probabilities(self, rows: slice, products: torch.dtype) -> Tensor:
-        """Renormalised without special tokens, EOS among them: (rows, vocabulary)."""
+        """Renormalised without special tokens such as EOS: (rows, vocabulary)."""
         logits = _at_least_float32(self.hidden[rows].to(products) @ self.weight.to(products).T)
         if self.bias is not None:
             logits += self.bias
@@ -75,7 +75,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         bias_grad = torch.zeros_like(bias) if needed and bias is not None else None
         nll = hidden.new_zeros((), dtype=torch.float64)
         normalisers, teacher_logits = nll.clone(), nll.clone()
-        size = max(1, _at_once(hidden) // len(weight))
+        size = max(1, _chunk_size(hidden) // len(weight))
         buffer = hidden.new_empty(min(size, len(hidden)), len(weight))
         for start in range(0, len(hidden), size):
             rows, ids = rows_low[start : start + size], wanted[start : start + size, None]
@@ -87,7 +87,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             if soft is not None:
                 likely = soft.probabilities(slice(start, start + size), products)
                 teacher_logits += torch.vdot(likely.flatten(), logits.flatten())
-            # e^logits in place, the highest being 1: the softmax but for its divisor.
+            # e^logits in place, the highest being 1: the softmax without its divisor.
             total = logits.sub_(highest).exp_().sum(dim=1, keepdim=True)
             normaliser = highest + total.log()
             normalisers += normaliser.sum()
@@ -109,7 +109,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 bias_grad -= every * len(hidden)
         ctx.gradients = hidden_grad, weight_grad, bias_grad
         ctx.mark_non_differentiable(nll)
-        # The mean NLL of all entries needs the mean logit alone, hidden . (mean weight).
+        # The mean NLL over the vocabulary only needs the mean logit, hidden . (mean weight).
         mean_logits = (hidden @ weight.mean(dim=0)).sum(dtype=torch.float64)
         if bias is not None:
             mean_logits = mean_logits + len(hidden) * bias.mean()
@@ -120,7 +120,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         gradients, ctx.gradients = ctx.gradients, None  # scaled in place, so only once
-        scaled = (None if each is None else each.mul_(scale) for each in gradients)
+        scaled = (None if gradient is None else gradient.mul_(scale) for gradient in gradients)
         return *scaled, None, None
 
 
@@ -155,8 +155,8 @@ def _at_least_float32(tensor: Tensor) -> Tensor:
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
-def _at_once(hidden: Tensor) -> int:
-    return _LOGITS_AT_ONCE_GPU if hidden.device.type == "cuda" else _LOGITS_AT_ONCE
+def _chunk_size(hidden: Tensor) -> int:
+    return _MAX_LOGITS_GPU if hidden.device.type == "cuda" else _MAX_LOGITS
 
 
 def _product(left: Tensor, right: Tensor, out: Tensor, by_mkl: bool) -> Tensor:

@@ -1,9 +1,8 @@
 """A model directory: config.json, model.safetensors, tokenizer files and a model card; nothing executable.
 
-Parts that training never touches (`training.freeze`) lie in frozen.safetensors: every later version of the
-model shares that file, and only the rest is new.
+Frozen parts (`training.freeze`) are in frozen.safetensors, which later versions of the model share.
 
-The tokenizer's description and hashes stand in config.json under "text"; text/ reads and checks them.
+The tokenizers' description and hashes are in config.json under "text"; text/ reads and checks them.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ from disco_mt.core.settings import from_dict
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.config import ModelConfig
 
-FORMAT_VERSION = 2  # the newest that is read; 2: with frozen parts in a file of their own
+FORMAT_VERSION = 2  # the newest that can be read; 2: frozen parts are in a separate file
 CONFIG, WEIGHTS, FROZEN, CARD = "config.json", "model.safetensors", "frozen.safetensors", "README.md"
 
 
 @dataclass(frozen=True)
 class Directory:
-    """What config.json says."""
+    """A model directory: the content of config.json."""
 
     path: Path
     model: ModelConfig
-    text: dict[str, Any]  # the tokenizers' description, see text/pair.py
+    text: dict[str, Any]  # description of the tokenizers, see text/pair.py
     extra: dict[str, Any]  # provenance: recipe, scores, tuned decoding options
-    frozen: tuple[str, ...] = ()  # parts whose weights are in a file of their own
+    frozen: tuple[str, ...] = ()  # parts with weights in a separate file
 
 
 def save_model(
@@ -46,7 +45,7 @@ def save_model(
     extra: dict[str, Any],
     dtype: torch.dtype = torch.float32,
 ) -> None:
-    """Write config, weights and card into `path`, which exists and already has the tokenizer files."""
+    """Write config, weights and card to `path`, which must exist and contain the tokenizer files."""
     tensors = weights(model)
     frozen = {name: tensor for name, tensor in tensors.items() if is_frozen(name, model.frozen)}
     trained = {name: tensor.to(dtype) for name, tensor in tensors.items() if name not in frozen}
@@ -67,18 +66,18 @@ def save_model(
 
 
 def is_frozen(name: str, parts: tuple[str, ...]) -> bool:
-    """Does a tensor belong to one of these parts of a model?"""
+    """Does the tensor of this name belong to one of these parts of a model?"""
     return any(name == part or name.startswith(f"{part}.") for part in parts)
 
 
 def _halved(tensor: torch.Tensor) -> torch.Tensor:
-    """In half precision if nothing is lost, as in teachers that were published so."""
+    """In half precision if that is exact, as for teachers that were published in half precision."""
     half = tensor.half()
     return half if torch.equal(half.to(tensor.dtype), tensor) else tensor
 
 
 def weights(model: TranslationModel) -> dict[str, torch.Tensor]:
-    """The state of a model, each tied table once."""
+    """The tensors of a model, each tied table once."""
     seen: set[int] = set()
     kept = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
@@ -89,7 +88,6 @@ def weights(model: TranslationModel) -> dict[str, torch.Tensor]:
 
 
 def read_config(path: Path) -> Directory:
-    """Read and check config.json."""
     file = path / CONFIG
     if not path.is_dir():
         raise UserError(f"{path} is not a model directory: there is no such directory")
@@ -112,7 +110,7 @@ def read_config(path: Path) -> Directory:
 
 
 def check_vocabulary(directory: Directory, source_size: int, target_size: int) -> None:
-    """Refuse tokenizers of another model. The sizes are those of the tokenizers."""
+    """Raise an error if the tokenizers, of these sizes, belong to another model."""
     sides = (
         ("source", directory.model.source_vocabulary, source_size),
         ("target", directory.model.target_vocabulary, target_size),
@@ -126,9 +124,9 @@ def check_vocabulary(directory: Directory, source_size: int, target_size: int) -
 
 
 def check_fits(directory: Directory, what: str, data: Path, text: dict[str, Any]) -> None:
-    """Refuse a model of another direction or vocabulary: ids are taken as they are, so all must agree.
+    """Raise an error if a model and a dataset differ in languages or vocabularies.
 
-    what: how to call the model. text: the description in the dataset.json of `data`.
+    what: what the message calls the model. text: the description in the dataset.json of `data`.
     """
     pairs = [
         f"{description['source']['language']}-{description['target']['language']}"
@@ -141,16 +139,16 @@ def check_fits(directory: Directory, what: str, data: Path, text: dict[str, Any]
         )
     for side in ("source", "target"):
         for key in ("sha256", "processing"):
-            its, ours = directory.text[side][key], text[side][key]
-            if its != ours:
+            of_model, of_data = directory.text[side][key], text[side][key]
+            if of_model != of_data:
                 raise UserError(
-                    f"the {what} {directory.path} has another {side} tokenizer ({key} {its}) than the data "
-                    f"in {data} ({ours}); prepare the data with: disco prepare --tokenizers {directory.path}"
+                    f"the {what} {directory.path} has another {side} tokenizer ({key} {of_model}) than the "
+                    f"data in {data} ({of_data}); prepare the data with: disco prepare --tokenizers "
+                    f"{directory.path}"
                 )
 
 
 def read_tensors(file: Path) -> dict[str, torch.Tensor]:
-    """The tensors of one file."""
     if not file.is_file():
         raise UserError(f"{file.parent} is not a whole model directory: {file.name} is missing in it")
     check_readable(file)
@@ -161,7 +159,7 @@ def read_tensors(file: Path) -> dict[str, torch.Tensor]:
 
 
 def load_tensors(model: TranslationModel, tensors: dict[str, torch.Tensor], file: Path) -> None:
-    """Copy tensors into a model; missing, unknown and misshapen ones are named."""
+    """Copy tensors into a model; errors name missing, unknown and misshapen ones."""
     wanted = weights(model)
     missing, unknown = sorted(wanted.keys() - tensors.keys()), sorted(tensors.keys() - wanted.keys())
     if missing or unknown:

@@ -1,4 +1,4 @@
-"""The source side: a standard transformer encoder, with the length slot where a model needs one."""
+"""A standard transformer encoder, with a length slot if the model needs one."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from disco_mt.nn.length import LengthPredictor, length_prior
 
 @dataclass(frozen=True)
 class Encoded:
-    """All that the decoder needs of the source. It depends on the source alone: computed once a sentence."""
+    """What the decoder needs of the source, computed once per sentence."""
 
     cross: tuple[KeyValue, ...]  # keys and values of the source, one pair per decoder layer
     visible: Tensor  # (batch, 1, src) bool
     length_log_probs: Tensor | None  # (batch, classes); None in autoregressive models
 
     def rows(self, index: Tensor) -> Encoded:
-        """The chosen sentences, in that order; repeats are allowed (one row a length candidate)."""
+        """The chosen sentences, in that order; repetitions are allowed (one row per length candidate)."""
         lengths = None if self.length_log_probs is None else self.length_log_probs[index]
         return Encoded(tuple(layer.rows(index) for layer in self.cross), self.visible[index], lengths)
 
 
 class Encoder(nn.Module):
-    """Word + position vectors through the layers; the slot in front, if any, comes out as length scores."""
+    """Word + position vectors through the layers; the output of the length slot, if any, scores lengths."""
 
     def __init__(self, config: ModelConfig, with_length: bool) -> None:
         super().__init__()
@@ -59,11 +59,11 @@ class Encoder(nn.Module):
         return x[:, 1:], real[:, None], self.length.log_probs(x[:, 0], self._prior(real))
 
     def _prior(self, real: Tensor) -> Tensor | None:
-        """What the source's length says about the target's. real: (batch, src)."""
+        """The length prior. real: (batch, src)."""
         length, classes = self.config.length, self.config.length_classes
         return length_prior(length, real.sum(dim=1), classes) if length.prior else None
 
 
 def scaled(words: Tensor, config: ModelConfig) -> Tensor:
-    """Word embeddings at the model's scale."""
+    """Word embeddings, scaled as the config says."""
     return words * config.embedding_scale if config.scale_embeddings else words

@@ -1,4 +1,4 @@
-"""Finding a model by name (shipped, a directory, or on the hub), and a device to run it on."""
+"""Finding a model by name (shipped, a directory, or on the hub), and checking the device."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 from disco_mt.core.errors import UserError
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
-MODEL_FILES = ("*.json", "*.safetensors", "*.md")  # what is fetched from the hub
+MODEL_FILES = ("*.json", "*.safetensors", "*.md")  # downloaded from the hub
 
 
 def find_model(name: str | Path, files: Sequence[str] = MODEL_FILES) -> Path:
-    """The directory of a shipped model, a local one, or one of which `files` are fetched from the hub."""
+    """The directory of a shipped or local model, or of one on the hub, of which `files` are downloaded."""
     path = Path(name)
     if path.exists():
         return path
@@ -42,15 +42,15 @@ def _from_hub(name: str, files: Sequence[str]) -> Path:
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(
-            f"{name!r} is no directory here, and the model hub did not give it either ({reason})"
+            f"{name!r} is not a directory, and it cannot be downloaded from the model hub either ({reason})"
         ) from None
 
 
 def check_device(device: str) -> str:
-    """The device, if this machine has it."""
+    """Return the device, or raise an error if this machine does not have it."""
     available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     try:
-        kind = torch.device(device).type  # understands cuda:1, too
+        kind = torch.device(device).type  # also accepts cuda:1
     except RuntimeError:
         kind = ""
     if kind not in available:

@@ -1,4 +1,4 @@
-"""The blocks that every model shares: attention, feed-forward, one encoder layer and one decoder layer."""
+"""The blocks of all models: attention, feed-forward, encoder layer and decoder layer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from disco_mt.nn.config import ModelConfig, Stack
 from disco_mt.nn.dropout import Dropout
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU}
-_EMBEDDING_SCALE = 0.02 * math.sqrt(2)  # of sinusoids beside N(0, 0.02) embeddings
+_EMBEDDING_SCALE = 0.02 * math.sqrt(2)  # sinusoids scaled like N(0, 0.02) embeddings
 
 
 class KeyValue(NamedTuple):
@@ -28,7 +28,7 @@ class KeyValue(NamedTuple):
 
 
 class LayerNorm(nn.LayerNorm):
-    """LayerNorm; the paper's epsilon 1e-12 underflows in half precision, so there it runs in float32."""
+    """LayerNorm in float32 at least: the paper's epsilon of 1e-12 underflows in half precision."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config.width, eps=config.norm_epsilon)
@@ -41,7 +41,7 @@ class LayerNorm(nn.LayerNorm):
 
 
 class Positions(nn.Module):
-    """One vector per position, learned or sinusoidal; the first position has row 0."""
+    """One vector per position, learned or sinusoidal."""
 
     def __init__(self, rows: int, config: ModelConfig) -> None:
         super().__init__()
@@ -53,12 +53,12 @@ class Positions(nn.Module):
             self.fill()
 
     def fill(self) -> None:
-        """Compute a sinusoidal table; a learned one is left alone."""
+        """Compute the table if it is sinusoidal."""
         if not isinstance(self.weight, nn.Parameter):
             self.weight.copy_(self.scale * sinusoids(*self.weight.shape))
 
     def forward(self, length: int, start: int = 0) -> Tensor:
-        """Rows for `length` positions from `start` on: (length, width)."""
+        """`length` positions from `start` on: (length, width)."""
         return self.weight[start : start + length]
 
 
@@ -70,7 +70,7 @@ def sinusoids(rows: int, width: int) -> Tensor:
 
 
 class Attention(nn.Module):
-    """Multi-head attention whose keys and values are projected apart, so that they can come from anywhere."""
+    """Multi-head attention; keys and values are projected separately, so they can come from anywhere."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Two linear maps with an activation between."""
+    """Two linear layers with an activation between them."""
 
     def __init__(self, width: int, hidden: int, activation: str, dropout: float) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ class FeedForward(nn.Module):
 
 
 class Residual(nn.Module):
-    """The frame round a block: x + dropout(block(x)), with LayerNorm after the sum or before the block."""
+    """The residual connection around a block: x + dropout(block(x)), with LayerNorm after it or before."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class Residual(nn.Module):
         self.pre = config.norm == "pre"
 
     def enter(self, x: Tensor) -> Tensor:
-        """What the block reads."""
+        """The input of the block."""
         return self.norm(x) if self.pre else x
 
     def leave(self, x: Tensor, out: Tensor) -> Tensor:
@@ -143,16 +143,16 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, visible: Tensor) -> Tensor:
         """x: (batch, src, width); visible: (batch, 1, src)."""
-        read = self.attention_frame.enter(x)
-        x = self.attention_frame.leave(x, self.attention(read, self.attention.project(read), visible))
+        inputs = self.attention_frame.enter(x)
+        x = self.attention_frame.leave(x, self.attention(inputs, self.attention.project(inputs), visible))
         return self.feed_forward_frame.leave(x, self.feed_forward(self.feed_forward_frame.enter(x)))
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention to given keys and values, attention to the source, feed-forward.
+    """Self-attention to given keys and values, cross-attention to the source, feed-forward.
 
-    Where the self-attention keys come from is what tells the systems apart: from the embeddings in every
-    layer (contextless: DisCo) or from the layer's own input (contextual: CMLM, autoregressive).
+    The systems differ in the source of the self-attention keys: the embeddings in every layer (contextless:
+    DisCo) or the input of the layer (contextual: CMLM, autoregressive).
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -166,11 +166,11 @@ class DecoderLayer(nn.Module):
         self.feed_forward_frame = Residual(config)
 
     def contextless_keys(self, embedded: Tensor) -> KeyValue:
-        """Keys and values straight from word + position vectors, the same source in every layer."""
+        """Keys and values from word + position vectors, which are the same in every layer."""
         return self.self_attention.project(embedded)
 
     def contextual_keys(self, h: Tensor) -> KeyValue:
-        """Keys and values of the layer's own input, as in an ordinary transformer."""
+        """Keys and values from the input of the layer, as in a standard transformer."""
         return self.self_attention.project(self.self_frame.enter(h))
 
     def forward(
@@ -183,10 +183,9 @@ class DecoderLayer(nn.Module):
 
 
 def feed_forward(config: ModelConfig, stack: Stack) -> FeedForward:
-    """The feed-forward block of one side."""
     return FeedForward(config.width, stack.hidden, config.activation, config.activation_dropout)
 
 
 def final_norm(config: ModelConfig) -> nn.Module:
-    """Pre-norm stacks need one more LayerNorm at their end; post-norm stacks none."""
+    """Pre-norm stacks end with another LayerNorm."""
     return LayerNorm(config) if config.norm == "pre" else nn.Identity()

@@ -1,4 +1,4 @@
-"""What an objective returns, and the two terms that the objectives share."""
+"""What an objective returns, and the two loss terms that objectives share."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from disco_mt.nn.encoder import Encoded
 
 @dataclass(frozen=True)
 class Losses:
-    """Sums over a batch. Dividing by `words` is the trainer's work: only it knows the whole update."""
+    """Sums over a batch. The trainer divides by the words of the whole update."""
 
     total: Tensor  # scalar with gradient
     parts: dict[str, Tensor]  # detached sums by name, for the log
-    words: int  # predicted words: what the sums are divided by
+    words: int  # predicted words
 
     def __add__(self, other: Losses) -> Losses:
-        """Both terms of a loss over the same words (two passes, a mixture)."""
+        """The sum of two losses over the same words."""
         names = [*self.parts, *(name for name in other.parts if name not in self.parts)]
         zero = self.total.new_zeros(())
         parts = {name: self.parts.get(name, zero) + other.parts.get(name, zero) for name in names}
         return Losses(self.total + other.total, parts, self.words)
 
-    def together(self, other: Losses) -> Losses:
-        """The loss over these words and over other words of the same batch."""
+    def joined(self, other: Losses) -> Losses:
+        """The sum of two losses over different words of the same batch."""
         summed = self + other
         return Losses(summed.total, summed.parts, self.words + other.words)
 
 
 class Objective(Protocol):
-    """`key` mixes (seed, step); with the sentence ids of the batch it determines all randomness."""
+    """key: mixes seed and step; with the sentence ids of the batch it determines all randomness."""
 
     def __call__(self, model: TranslationModel, batch: Batch, key: int) -> Losses: ...
 
@@ -51,7 +51,7 @@ def word_loss(
 ) -> Losses:
     """Label-smoothed NLL of the target where `predicted` is True. hidden: (batch, tgt, width).
 
-    soft: what a teacher says of the same words, in the same order.
+    soft: a teacher's distribution for the same words, in the same order.
     """
     output = OutputLayer(model.output.weight, model.output_bias, model.loss_by_mkl)
     loss, nll = linear_cross_entropy(hidden[predicted], output, target[predicted], smoothing, soft)
@@ -59,7 +59,7 @@ def word_loss(
 
 
 def length_loss(encoded: Encoded, target: Tensor) -> Tensor:
-    """NLL of the true lengths (EOS included), summed over sentences; weight 1, no smoothing."""
+    """NLL of the true lengths (with EOS), summed over sentences, without smoothing."""
     if encoded.length_log_probs is None:
         raise TypeError("this model has no length predictor")
     lengths = (target != PAD).sum(dim=1)

@@ -1,4 +1,4 @@
-"""What a model learns: the options of objectives, and the form that every objective has."""
+"""Options of training objectives, and the signature of an objective."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from disco_mt.nn.losses import Losses
 
 @dataclass(frozen=True)
 class ObjectiveOptions:
-    """What a model learns."""
+    """The training objective."""
 
     name: str = ""
     """disco, left-to-right, permutation, cloze, easy-first, mixture (disco models), cmlm, autoregressive;
-    empty: the default of the model's kind."""
+    empty: the default of the model's system."""
     label_smoothing: float = 0.1
     left_to_right_share: float = 0.5
-    """mixture only: the share of sentences that are trained left to right."""
+    """mixture only: the share of sentences trained left to right."""
     prefix_share: float = 0.0
-    """mixture only: the share of sentences whose words see a prefix and random words after it; the rest sees
-    random words alone."""
+    """mixture only: the share of sentences in which words see a prefix and random words after it; in the rest
+    they see random words only."""
     teacher: str = ""
-    """mixture only: an autoregressive model with the same tokenizers and the same encoder, whose distribution
-    left-to-right sentences learn from."""
+    """mixture only: an autoregressive model with the same tokenizers and encoder; left-to-right sentences
+    learn its distribution."""
     teacher_weight: float = 0.0
-    """mixture only: the weight of the teacher's distribution; the words themselves have the rest."""
+    """mixture only: the weight of the teacher's distribution in the target."""
 
     def __post_init__(self) -> None:
         for name in ("label_smoothing", "left_to_right_share", "prefix_share", "teacher_weight"):
@@ -41,21 +41,20 @@ class ObjectiveOptions:
                 f"{self.left_to_right_share} and {self.prefix_share}"
             )
         if self.teacher_weight and not self.teacher:
-            raise UserError("objective.teacher_weight needs objective.teacher, the model that it is for")
+            raise UserError("objective.teacher_weight needs objective.teacher, a model directory")
 
 
 @dataclass(frozen=True)
 class Learning:
-    """The options of a training's objective, with its teacher loaded."""
+    """The options of an objective, with its teacher loaded."""
 
     options: ObjectiveOptions
     teacher: TranslationModel | None = None
 
     @property
     def smoothing(self) -> float:
-        """Label smoothing."""
         return self.options.label_smoothing
 
 
 Learn = Callable[[Any, Batch, int, Learning], Losses]
-"""(model, batch, key of the random numbers, learning) -> losses summed over the batch."""
+"""(model, batch, random key, learning) -> losses summed over the batch."""

@@ -1,1 +1,1 @@
-"""Pinned words: parse them, make them tokens, place them, score them; one hook into decoding."""
+"""Pinned words: parse, tokenize, place and score them; one hook into decoding."""

@@ -1,7 +1,7 @@
-"""Pinned words as decoders know them: tokens that are observed from the first pass on and never change.
+"""Pinned words in decoding: tokens that are observed from the first pass on and never change.
 
-DisCo predicts any word from any subset of the others, so words that a person has fixed are simply observed by
-all others; place.py finds the lengths that can hold them, and places for those that have none.
+DisCo predicts any word from any subset of the others, so pinned words are simply observed by all others.
+place.py finds lengths that have room for them, and positions for those without one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 from disco_mt.core.special_tokens import NUM_SPECIAL
 from disco_mt.nn.base import BestWords, ParallelModel
 
-MOST_UNPLACED = 6  # pins without a place in one sentence: their best places are found by trying all orders
+MOST_UNPLACED = 6  # pins per sentence without a position: all their orders are tried
 
 
 @dataclass(frozen=True)
@@ -23,25 +23,25 @@ class TokenPin:
     """A pinned word or phrase as ids."""
 
     tokens: tuple[int, ...]
-    at: int | None = None  # position of its first token, from 0; None: where the model likes it best
-    closed: bool = True  # it is whole words: its neighbours must not make them longer (see Neighbours)
+    at: int | None = None  # position of its first token, from 0; None: where the model scores it best
+    closed: bool = True  # ends in a whole word, which the next token must not continue (see Neighbours)
 
     @property
     def end(self) -> int:
-        """The position behind it; 0 for a pin without a place."""
+        """The position after it; 0 for a pin without a position."""
         return 0 if self.at is None else self.at + len(self.tokens)
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Which tokens may stand directly beside a pin, so that its words stay whole. (vocabulary,) bool."""
+    """Which tokens may stand next to a pin, so that its words stay whole. (vocabulary,) bool."""
 
     before: Tensor
     after: Tensor
 
 
 def pin_problem(pins: tuple[TokenPin, ...], longest: int, vocabulary: int) -> str:
-    """Why a target of at most `longest` words cannot hold the pins; "" if it can."""
+    """Why a target of at most `longest` words cannot contain the pins; "" if it can."""
     placed = sorted((pin for pin in pins if pin.at is not None), key=lambda pin: pin.at or 0)
     unplaced = len(pins) - len(placed)
     for pin in pins:
@@ -69,9 +69,9 @@ def pin_problem(pins: tuple[TokenPin, ...], longest: int, vocabulary: int) -> st
 
 
 def shortest(pins: tuple[TokenPin, ...]) -> int:
-    """The fewest words of a target that holds all pins, those without a place in the gaps between the others.
+    """The fewest words of a target with all pins, those without a position in the gaps between the others.
 
-    ends[s]: the earliest end of the subset s of them, whatever their order; a bit each.
+    ends[s]: the earliest end of the subset s of them, in any order; one bit per pin.
     """
     taken = {n for pin in pins if pin.at is not None for n in range(pin.at, pin.end)}
     widths = [len(pin.tokens) for pin in pins if pin.at is None]
@@ -86,7 +86,7 @@ def shortest(pins: tuple[TokenPin, ...]) -> int:
 
 
 def possible_lengths(pins: tuple[TokenPin, ...], longest: int) -> int:
-    """How many lengths can hold the pins."""
+    """How many lengths have room for the pins."""
     return longest - shortest(pins) + 1
 
 
@@ -101,11 +101,11 @@ class Placed:
     """Pins in the rows of a batch of candidates. Tensors are (rows, tgt)."""
 
     where: Tensor  # bool
-    ids: Tensor  # the pinned tokens; elsewhere of no meaning
-    before: Tensor  # bool: stands directly before a pin, and is none
-    after: Tensor  # bool: stands directly after a pin, and is none
+    ids: Tensor  # the pinned tokens; meaningless elsewhere
+    before: Tensor  # bool: directly before a pin, and not pinned
+    after: Tensor  # bool: directly after a pin, and not pinned
     neighbours: Neighbours
-    scored: bool  # do pinned words have a probability of their own? Not in a CMLM, where they see themselves
+    scored: bool  # does the model score pinned words? Not in a CMLM, where they see themselves
 
     @staticmethod
     def nowhere(words: Tensor, neighbours: Neighbours, scored: bool) -> Placed:
@@ -115,7 +115,6 @@ class Placed:
         return Placed(where, ids, before, after, neighbours, scored)
 
     def rows(self, chosen: Tensor) -> Placed:
-        """Some of the rows."""
         return replace(
             self,
             where=self.where[chosen],
@@ -124,25 +123,25 @@ class Placed:
             after=self.after[chosen],
         )
 
-    def keep(self, model: ParallelModel, hidden: Tensor, found: BestWords) -> BestWords:
-        """A pass's predictions with the pins in their places, and fitting neighbours.
+    def keep(self, model: ParallelModel, hidden: Tensor, predicted: BestWords) -> BestWords:
+        """The predictions of a pass, with the pins restored and allowed neighbours.
 
-        hidden: (rows, tgt, width). A neighbour has the model's own probability, not one among the allowed.
+        hidden: (rows, tgt, width). Probabilities of neighbours are over the whole vocabulary.
         """
-        ids, log_probs = found.ids, found.log_probs
+        ids, log_probs = predicted
         beside = self.before | self.after
         if beside.any():
-            allowed = self._allowed(beside)
-            best = model.best_words(hidden[beside], allowed)
+            best = model.best_words(hidden[beside], self._allowed(beside))
             ids = ids.masked_scatter(beside, best.ids)
             log_probs = log_probs.masked_scatter(beside, best.log_probs)
-        own = torch.zeros_like(log_probs[self.where])
+        of_pins = torch.zeros_like(log_probs[self.where])
         if self.scored:
-            own = model.word_log_probs(hidden[self.where], self.ids[self.where])
-        return BestWords(torch.where(self.where, self.ids, ids), log_probs.masked_scatter(self.where, own))
+            of_pins = model.word_log_probs(hidden[self.where], self.ids[self.where])
+        ids = torch.where(self.where, self.ids, ids)
+        return BestWords(ids, log_probs.masked_scatter(self.where, of_pins))
 
     def visibility(self, known: Tensor, eos: Tensor, visible: Tensor) -> Tensor:
-        """`visible`, but a pinned position sees all known words except itself. known: (rows, tgt)."""
+        """`visible`, but pinned positions see all known words except themselves. known: (rows, tgt)."""
         itself = torch.eye(known.shape[1], dtype=torch.bool, device=known.device)
         others = (known[:, None, :] & ~itself) | eos[:, None, :]
         return torch.where(self.where[:, :, None], others, visible)

@@ -1,8 +1,8 @@
-"""How well a word would fit, at every position: what decides where a pin without a place goes.
+"""How well a pin's tokens fit at every position: this decides where a pin without a position goes.
 
-A DisCo model predicts each position from all others at once. So a draft is made without these pins, and each
-position is asked what it would rather be: the word of the draft, or a token of the pin. A CMLM knows a
-position's word unless it is masked, and is asked with all words masked.
+A DisCo model predicts each position from all others at once. So a draft is decoded without these pins, and at
+each position the token of the pin is scored against the word of the draft. In a CMLM a position sees its own
+word unless it is masked, so pins are scored with all words masked.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from disco_mt.decoding.length_beam import Candidates, predict
 from disco_mt.nn.base import ParallelModel
 from disco_mt.pins.pinned import TokenPin
 
-DRAFT_PASSES = 4  # of easy-first; about as many as it needs to converge
+DRAFT_PASSES = 4  # of easy-first, which needs about as many to converge
 
 
 def fit(model: ParallelModel, candidates: Candidates, tokens: Tensor, widths: Tensor) -> Tensor:
-    """Gain in log probability if a token stood at a position: (rows, tgt, tokens).
+    """Gain in log probability with a token at a position: (rows, tgt, tokens).
 
-    tokens: (B, tokens) those of each sentence's pins, end to end; widths: of the pin that
-    each belongs to; 0: padding.
+    tokens: (B, tokens) of the pins of each sentence, concatenated; widths: (B, tokens) length of the pin that
+    each token belongs to; 0: padding.
     """
     sentence = candidates.words.nonzero()[:, 0] // candidates.beam  # of every word
     wanted, widths = tokens[sentence], widths[sentence]  # (words, tokens)
@@ -37,23 +37,23 @@ def fit(model: ParallelModel, candidates: Candidates, tokens: Tensor, widths: Te
     ids = draft(model, candidates)
     for width in sorted(set(widths.flatten().tolist()) - {0}):
         hidden = model.decode(ids, _apart(candidates, width), candidates.encoded)[candidates.words]
-        both = torch.cat([wanted, ids[candidates.words][:, None]], dim=1)
-        log_probs = model.word_log_probs(hidden, both).double()
+        compared = torch.cat([wanted, ids[candidates.words][:, None]], dim=1)
+        log_probs = model.word_log_probs(hidden, compared).double()
         gain = log_probs[:, :-1] - log_probs[:, -1:]
         table[candidates.words] += gain.masked_fill(widths != width, 0.0)
     return table
 
 
 def placing_passes(model: ParallelModel, sentences: Sequence[tuple[TokenPin, ...]]) -> list[int]:
-    """Passes that `fit` takes for each sentence."""
+    """Passes that `fit` needs for each sentence."""
     widths = [{len(pin.tokens) for pin in pins if pin.at is None} for pins in sentences]
     if model.sees_masks:
-        return [min(1, len(each)) for each in widths]
-    return [DRAFT_PASSES + len(each) if each else 0 for each in widths]
+        return [min(1, len(of_sentence)) for of_sentence in widths]
+    return [DRAFT_PASSES + len(of_sentence) if of_sentence else 0 for of_sentence in widths]
 
 
 def draft(model: ParallelModel, candidates: Candidates) -> Tensor:
-    """What easy-first writes in a few passes: (rows, tgt)."""
+    """The result of a few passes of easy-first: (rows, tgt)."""
     visible = context.observed_set(candidates.words & ~candidates.free, candidates.eos)
     now = predict(model, candidates, candidates.blank(), visible)
     visible = context.by_order(candidates.order(now.log_probs), candidates.words, candidates.eos)
@@ -63,7 +63,7 @@ def draft(model: ParallelModel, candidates: Candidates) -> Tensor:
 
 
 def _apart(candidates: Candidates, width: int) -> Tensor:
-    """Every position sees the words at least `width` away: none that a pin of that width would replace."""
+    """Every position sees only words at least `width` away, none that a pin of that width would replace."""
     place = torch.arange(candidates.words.shape[1], device=candidates.words.device)
     far = (place[:, None] - place).abs() >= width
     return (candidates.words[:, None, :] & far) | candidates.eos[:, None, :]

@@ -1,4 +1,4 @@
-"""From pins as a person gives them to pins as decoders take them."""
+"""From pins as text to pins as ids."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TokenPins = tuple[TokenPin, ...]
 
 
 def check_number(pinned: Sequence[Sequence[Pin]], texts: int) -> None:
-    """Refuse pins that are not one list per text."""
+    """Raise an error if pins are not one list per text."""
     if len(pinned) != texts or any(isinstance(pins, Pin | str) for pins in pinned):
         raise UserError(
             f"pins must be a list of pins for each of the {texts} texts (empty where nothing is pinned), "
@@ -28,8 +28,8 @@ def check_number(pinned: Sequence[Sequence[Pin]], texts: int) -> None:
 def token_pins(
     pins: Sequence[Pin], sentences: int, target: Tokenizer, config: ModelConfig
 ) -> list[TokenPins] | str:
-    """The pins of each sentence of a text. A string says why they cannot be kept."""
-    found: list[list[TokenPin]] = [[] for _ in range(sentences)]
+    """The pins of each sentence of a text. A string is the reason why they cannot be kept."""
+    by_sentence: list[list[TokenPin]] = [[] for _ in range(sentences)]
     for pin in pins:
         if pin.sentence >= sentences:
             return (
@@ -39,9 +39,9 @@ def token_pins(
         ids = pin.ids(target)
         if isinstance(ids, str):
             return ids
-        found[pin.sentence].append(TokenPin(tuple(ids), pin.at, pin.ends_a_word))
-    problems = (problem(tuple(each), config) for each in found)
-    return next((each for each in problems if each), "") or [tuple(each) for each in found]
+        by_sentence[pin.sentence].append(TokenPin(tuple(ids), pin.at, pin.ends_a_word))
+    result = [tuple(of_sentence) for of_sentence in by_sentence]
+    return next(filter(None, (problem(of_sentence, config) for of_sentence in result)), "") or result
 
 
 def problem(pins: TokenPins, config: ModelConfig) -> str:
@@ -50,7 +50,7 @@ def problem(pins: TokenPins, config: ModelConfig) -> str:
 
 
 def neighbours(target: Tokenizer, device: str) -> Neighbours:
-    """What may stand beside a pin, for every id of the vocabulary."""
+    """Which ids of the vocabulary may stand next to a pin."""
     return Neighbours(
         torch.tensor(may_precede(target), device=device), torch.tensor(may_follow(target), device=device)
     )

@@ -38,9 +38,7 @@ class TranslateRequest(_Strict):
     source: Name | None = Field(None, description="Language of the text; null: any.")
     target: Name | None = Field(None, description="Language to translate into; null: any.")
     strategy: Name = Field("", description="Inference algorithm; empty: the model's default.")
-    effort: Effort = Field(
-        "", description="fast, normal or high; empty: the model's default. high replaces settle and read."
-    )
+    effort: Effort = Field("", description="fast, normal or high; empty: the model's default.")
     iterations: int = Field(
         10, ge=1, le=MOST_ITERATIONS, description="T: the maximum number of decoder passes."
     )

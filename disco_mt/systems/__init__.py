@@ -1,4 +1,4 @@
-"""Every system, once. All else asks these records; a plugin adds to them (`register`)."""
+"""The registry of systems; plugins add to it with the functions `register*`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SYSTEMS: dict[str, System] = {
 
 
 def register(system: System) -> System:
-    """Add a system from outside, see `disco --plugin`."""
+    """Add a system; for plugins, see `disco --plugin`."""
     if SYSTEMS.get(system.name, system) is not system:
         raise UserError(f"there is already a system {system.name!r}; choose another name")
     SYSTEMS[system.name] = system
@@ -30,21 +30,21 @@ def register(system: System) -> System:
 
 
 def register_objective(kind: str, name: str, objective: Learn) -> None:
-    """Add an objective to a system from outside."""
+    """Add an objective to a system; for plugins."""
     if name in system_for(kind).objectives:
         raise UserError(f"{kind} models already have an objective {name!r}; choose another name")
     system_for(kind).objectives[name] = objective
 
 
 def register_decoder(kind: str, strategy: str, decoder: Decoder) -> None:
-    """Add a decoder to a system from outside."""
+    """Add a decoder to a system; for plugins."""
     if strategy in system_for(kind).decoders:
         raise UserError(f"{kind} models already have a strategy {strategy!r}; choose another name")
     system_for(kind).decoders[strategy] = decoder
 
 
 def system_for(kind: str) -> System:
-    """The system of a kind of model, or a refusal that lists all."""
+    """The system of this name, or an error that lists all."""
     if kind not in SYSTEMS:
         raise UserError(
             f"model.kind must be one of {', '.join(SYSTEMS)}, got {kind!r}; is it a system of a plugin? "
@@ -54,7 +54,7 @@ def system_for(kind: str) -> System:
 
 
 def check_model(config: ModelConfig) -> System:
-    """The system of a config; refuses options that only other systems have."""
+    """The system of a config; options of other systems are errors."""
     system = system_for(config.kind)
     defaults = {field.name: field.default for field in fields(ModelConfig)}
     for other in SYSTEMS.values():
@@ -65,7 +65,7 @@ def check_model(config: ModelConfig) -> System:
 
 
 def strategy_for(kind: str, wanted: str) -> str:
-    """The strategy to use, or a refusal that lists those that fit."""
+    """The strategy to use, or an error that lists those of the system."""
     decoders = system_for(kind).decoders
     if not wanted:
         return next(iter(decoders))
@@ -78,7 +78,7 @@ def strategy_for(kind: str, wanted: str) -> str:
 
 
 def decoder_for(kind: str, strategy: str, effort: str = "") -> Decoder:
-    """The decoder of a strategy (empty: the default), if it has that effort."""
+    """The decoder of a strategy (empty: the default), or an error if it does not have the effort."""
     name = strategy_for(kind, strategy)
     decoder = system_for(kind).decoders[name]
     if effort and effort not in decoder.efforts:
@@ -95,7 +95,7 @@ def decode(
     options: DecodingOptions = DecodingOptions(),  # noqa: B008
     request: DecodeRequest = DecodeRequest(),  # noqa: B008
 ) -> list[Hypothesis[int]]:
-    """Decode a batch with the plain algorithm of a strategy. source: (batch, src), each with EOS."""
+    """Decode a batch with the plain algorithm of a strategy. source: (batch, src) with EOS."""
     kind = model.config.kind
     decoder = decoder_for(kind, options.strategy, options.effort)
     if request.pins is not None:
@@ -105,7 +105,7 @@ def decode(
 
 
 def check_pinnable(kind: str, strategy: str) -> None:
-    """Refuse pins where the decoder cannot keep them."""
+    """Raise an error if the decoder does not support pins."""
     if not decoder_for(kind, strategy).pins:
         able = [
             f"{name} of {system.name} models"

@@ -1,4 +1,4 @@
-"""A model from its config or its directory, whatever the system."""
+"""Build or load a model of any system."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def build_model(config: ModelConfig, seed: int = 1) -> TranslationModel:
 
 
 def empty_model(config: ModelConfig) -> TranslationModel:
-    """A model whose weights have no values yet: a file or `initialise` gives them. Fixed tables are there."""
+    """A model with uninitialised weights, but with its fixed tables."""
     if config.length.prior and not config.length.fitted:
         raise UserError(
             "model.length.prior needs its numbers: model.length.slope, offset, spread and spread_slope; "
@@ -42,8 +42,8 @@ def empty_model(config: ModelConfig) -> TranslationModel:
 
 
 class _Uninitialised(TorchFunctionMode):
-    """Skips torch's own initialisation: time for nothing. (On the meta device, too, nothing is drawn, but
-    there torch loads its compiler, which takes a second.)
+    """Skips torch's own initialisation, which would be overwritten. (The meta device would skip it as well,
+    but it makes torch load its compiler, which takes a second.)
     """
 
     def __torch_function__(
@@ -53,14 +53,14 @@ class _Uninitialised(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        given = kwargs or {}
+        kwargs = kwargs or {}
         if getattr(func, "__module__", "") == "torch.nn.init":
-            return given["tensor"] if "tensor" in given else args[0]
-        return func(*args, **given)
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        return func(*args, **kwargs)
 
 
 def load_weights(directory: Directory) -> TranslationModel:
-    """The model, on the CPU, in float32 and ready to translate."""
+    """The model of a directory: on the CPU, in float32 and in evaluation mode."""
     try:
         check_model(directory.model)
     except UserError as error:
@@ -80,9 +80,9 @@ def reranker_of(model: TranslationModel) -> Reranker | None:
 
 
 def load_reranker(directory: Directory, model: TranslationModel, name: str) -> Reranker | None:
-    """The model that reranks: the same weights ("self"), another model of the same vocabulary, or "none".
+    """The reranker: the model itself ("self"), another model of the same vocabulary, or None ("none").
 
-    directory, model: whose candidates it is to rerank.
+    directory, model: the model that decodes.
     """
     if name == "none":
         return None

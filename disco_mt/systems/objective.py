@@ -11,11 +11,11 @@ from disco_mt.systems import system_for
 
 
 def objective_for(kind: str, wanted: str) -> str:
-    """The name of an objective of a kind of model (empty: its default), or a refusal that lists them."""
-    fitting = system_for(kind).objectives
-    name = wanted or next(iter(fitting))
-    if name not in fitting:
-        listed = ", ".join(fitting)
+    """The name of a system's objective (empty: its default), or an error that lists them."""
+    objectives = system_for(kind).objectives
+    name = wanted or next(iter(objectives))
+    if name not in objectives:
+        listed = ", ".join(objectives)
         raise UserError(f"objective.name {name!r} does not fit a model of kind {kind}; there are: {listed}")
     return name
 
@@ -23,7 +23,6 @@ def objective_for(kind: str, wanted: str) -> str:
 def build_objective(
     kind: str, options: ObjectiveOptions, teacher: TranslationModel | None = None
 ) -> Objective:
-    """The objective for a kind of model."""
     name = objective_for(kind, options.name)
     if options.teacher and name != "mixture":
         raise UserError(f"objective.teacher is for the objective mixture, not {name}; leave it out")

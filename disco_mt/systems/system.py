@@ -1,4 +1,4 @@
-"""What makes a system: one record that everything else asks."""
+"""The records that describe a system to the rest of the package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from disco_mt.nn.config import ModelConfig
 from disco_mt.nn.objective import Learn
 
 Order = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
-"""(log-probs of the first pass, words, EOS, pinned words or None) -> who sees whom in later passes."""
+"""(log-probs of the first pass, words, EOS, pinned words or None) -> visibility in later passes."""
 
 
 @dataclass(frozen=True)
@@ -26,35 +26,35 @@ class Decoder:
     run: Callable[[Any, Tensor, DecodingOptions, DecodeRequest], list[Hypothesis[int]]]
     """(model, source (batch, src) with EOS, options, request) -> one hypothesis per sentence."""
     options: tuple[str, ...] = ()
-    """The DecodingOptions it reads: what cached translations are named by, what tables show."""
+    """The DecodingOptions it uses: for the names of cached translations, and for tables."""
     efforts: tuple[str, ...] = ("normal",)
     pins: bool = False
-    """Can it translate around pinned words?"""
+    """Does it support pinned words?"""
     trace: bool = False
     """Does it record its passes?"""
     order: Order | None = None
-    """For Algorithm 1: the visibility it refines with, fixed, so that the incremental engine can run it."""
+    """For Algorithm 1: the fixed visibility after the first pass, for the incremental engine."""
 
 
 @dataclass(frozen=True)
 class System:
-    """A kind of model, with all that is special about it. See docs/adding-a-system.md."""
+    """A kind of model, with everything that is specific to it. See docs/adding-a-system.md."""
 
     name: str
     """`model.kind` in recipes and config.json."""
     label: str
-    """In tables and plots."""
+    """The name in tables and plots."""
     build: Callable[[ModelConfig], TranslationModel]
     objectives: dict[str, Learn]
-    """What it can be trained with; the first is the default."""
+    """The first is the default."""
     decoders: dict[str, Decoder]
-    """How it can decode; the first is the default."""
+    """The first is the default."""
     score: ScoreTargets | None = None
-    """How it scores given targets in one pass; None: it cannot rerank."""
+    """Scores given targets in one pass; None: it cannot rerank."""
     model_options: tuple[str, ...] = ()
     """Options of ModelConfig that only this system has."""
     engines: tuple[str, ...] = field(default=("reference",))
     """The engines that can run it on a CPU (engine/select.py); the first is the default."""
     bench: dict[str, tuple[DecodingOptions, ...]] = field(default_factory=dict)
-    """What `disco bench` times, by engine; empty: the default decoder in the reference engine, of trained
-    models only."""
+    """What `disco bench` measures, by engine; empty: only the default decoder of trained models, in the
+    reference engine."""

@@ -1,4 +1,4 @@
-"""What a language code means: Chinese is zh, zh-Hans, zh_TW, cmn, zho or chi."""
+"""Language codes: Chinese is zh, zh-Hans, zh_TW, cmn, zho or chi."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ _SPACELESS = {"zh", "ja", "th"}
 
 
 def base_language(code: str) -> str:
-    """The language of a code, without script or region, in two letters where that matters to us."""
+    """The language of a code, without script and region; two letters for the languages treated specially."""
     base = re.split("[-_]", code.lower())[0]
     return _SHORT.get(base, base)
 
 
 def is_chinese(code: str) -> bool:
-    """Does the code mean Chinese, of any script and region?"""
+    """Of any script and region."""
     return base_language(code) == "zh"
 
 

@@ -1,7 +1,7 @@
-"""Text <-> words separated by spaces, the paper's way: Moses tokenisation, and jieba for Chinese.
+"""Text <-> words separated by spaces, as in the paper: Moses tokenisation, and jieba for Chinese.
 
-BPE then runs on the words. Unlike the default ("raw"), this is not exactly undone: detokenising guesses
-where the spaces were. "raw", "sentencepiece" and "pretokenized" text pass through unchanged.
+BPE is then applied to the words. Unlike the default ("raw"), this is not exactly reversible: detokenisation
+guesses where the spaces were. "raw", "sentencepiece" and "pretokenized" text is left unchanged.
 """
 
 from __future__ import annotations
@@ -17,28 +17,24 @@ if TYPE_CHECKING:
     from sacremoses import MosesDetokenizer, MosesTokenizer
 
 Processing = Literal["raw", "moses", "jieba", "sentencepiece", "pretokenized"]
-Split = Callable[
-    [Iterable[str], str, Processing], Iterator[str]
-]  # `split_words`, or a faster way to the same
+Split = Callable[[Iterable[str], str, Processing], Iterator[str]]
+"""`split_words`, or a faster version of it."""
 
-# Han, kana, and CJK punctuation and full-width forms: nothing in them is set off by spaces.
+# Han, kana, CJK punctuation and full-width forms: written without spaces.
 _CHINESE = (
     "\u2e80-\u303f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 )
-# jieba cuts numbers, prices and words with hyphens apart; these spaces were not in the text.
+# jieba splits numbers, prices and words with hyphens; these spaces were not in the text.
 _NOT_IN_CHINESE = [
-    (re.compile(f" +(?=[{_CHINESE}])|(?<=[{_CHINESE}]) +"), ""),  # beside a Chinese character
-    (
-        re.compile(r" +(?=[,.;:!?%)\]}’”])|(?<=[(\[{$€£¥#“‘]) +"),
-        "",
-    ),  # before closing signs, after opening ones
-    (re.compile(r"(?<=\d[,.:]) +(?=\d)|(?<=[a-z]\.) +(?=[a-z])"), ""),  # in a number or a host's name
+    (re.compile(f" +(?=[{_CHINESE}])|(?<=[{_CHINESE}]) +"), ""),  # next to a Chinese character
+    (re.compile(r" +(?=[,.;:!?%)\]}’”])|(?<=[(\[{$€£¥#“‘]) +"), ""),  # before closing, after opening signs
+    (re.compile(r"(?<=\d[,.:]) +(?=\d)|(?<=[a-z]\.) +(?=[a-z])"), ""),  # in a number or a host name
     (re.compile(r"(?<=\w) *([-/_'@&+]) *(?=\w)"), r"\1"),  # in a word
 ]
 
 
 def to_words(text: str, language: str, processing: Processing) -> str:
-    """`text` as words separated by single spaces (raw, sentencepiece and pretokenized text: as it is)."""
+    """`text` as words separated by single spaces; raw, sentencepiece and pretokenized text is unchanged."""
     match processing:
         case "moses":
             tokens = _moses_tokenizer(language).tokenize(text, aggressive_dash_splits=True, escape=False)
@@ -50,12 +46,12 @@ def to_words(text: str, language: str, processing: Processing) -> str:
 
 
 def split_words(lines: Iterable[str], language: str, processing: Processing) -> Iterator[str]:
-    """`to_words` of many lines, as they come."""
+    """`to_words` of many lines, lazily."""
     return (to_words(line, language, processing) for line in lines)
 
 
 def from_words(words: str, language: str, processing: Processing) -> str:
-    """The reverse of `to_words`, as far as there is one."""
+    """The reverse of `to_words`, as far as possible."""
     match processing:
         case "moses":
             return str(_moses_detokenizer(language).detokenize(words.split(), unescape=False))
@@ -93,5 +89,5 @@ def _jieba() -> Any:
         ) from error
     import logging
 
-    jieba.setLogLevel(logging.WARNING)  # else it reports the loading of its dictionary on stderr
+    jieba.setLogLevel(logging.WARNING)  # else it writes to stderr when it loads its dictionary
     return jieba

@@ -1,4 +1,4 @@
-"""The two tokenizers of a translation direction, and how a directory keeps them."""
+"""The two tokenizers of a translation direction, and their files in a directory."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Vocabulary = Literal["joint", "separate"]
 
 @dataclass(frozen=True)
 class VocabularyOptions:
-    """What vocabularies are learnt."""
+    """Which vocabularies are learned."""
 
     languages: tuple[str, str]  # source and target
     size: int  # of each vocabulary, special tokens included
-    joint: bool = True  # one of both languages together, or one of each
+    joint: bool = True  # one for both languages, or one for each
     processing: Processing = "raw"
 
 
 @dataclass(frozen=True)
 class TextPair:
-    """Source and target tokenizer. A joint vocabulary gives both the same ids, but not the same language."""
+    """Source and target tokenizer. With a joint vocabulary they share ids, but have different languages."""
 
     source: Tokenizer
     target: Tokenizer
@@ -42,7 +42,7 @@ class TextPair:
         options: VocabularyOptions,
         split: Split = split_words,
     ) -> TextPair:
-        """Learn one vocabulary of both sides together, or one of each."""
+        """Learn one vocabulary for both sides, or one for each."""
         source_language, target_language = options.languages
         source_processing = processing_for(source_language, options.processing)
         target_processing = processing_for(target_language, options.processing)
@@ -66,7 +66,7 @@ class TextPair:
         return source, target
 
     def save(self, directory: Path) -> dict[str, Any]:
-        """Write the vocabularies into `directory`; returns the description that `load` needs."""
+        """Write the vocabularies to `directory`; returns the description that `load` needs."""
         source = directory / ("tokenizer.json" if self.joint else "tokenizer.source.json")
         target = directory / ("tokenizer.json" if self.joint else "tokenizer.target.json")
         return {
@@ -77,7 +77,7 @@ class TextPair:
 
     @staticmethod
     def load(directory: Path, description: dict[str, Any]) -> TextPair:
-        """Read the tokenizers of `directory`, and refuse files other than those that were described."""
+        """Load the tokenizers of `directory`; other files than those described are errors."""
         try:
             joint = bool(description["joint"])
             source = _load(directory, description["source"])
@@ -92,7 +92,7 @@ class TextPair:
 
 
 def processing_for(language: str, processing: Processing) -> Processing:
-    """The paper's processing of a language: Moses, but jieba for Chinese."""
+    """The paper's processing: Moses, but jieba for Chinese."""
     return "jieba" if processing == "moses" and is_chinese(language) else processing
 
 
@@ -107,7 +107,7 @@ def _save(tokenizer: Tokenizer, path: Path) -> dict[str, Any]:
 
 
 def _load(directory: Path, description: dict[str, Any]) -> Tokenizer:
-    path = directory / Path(description["file"]).name  # a description must not lead out of its directory
+    path = directory / Path(description["file"]).name  # a description must not point outside its directory
     processing = description["processing"]
     if processing not in get_args(Processing):
         raise UserError(

@@ -1,4 +1,4 @@
-"""A text as the pieces that are translated one by one: sentences, or parts of those that are too long."""
+"""Texts as segments that are translated separately: sentences, or parts of those that are too long."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from disco_mt.text.tokenizer import Tokenizer
 from disco_mt.text.unknown import Aside, set_aside
 
 Long = Literal["split", "refuse"]
-"""What to do with a sentence that is longer than the model reads."""
+"""What to do with a sentence that is longer than the model allows."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """What is translated at once."""
+    """A sentence or a part of one, which is translated as a whole."""
 
     ids: list[int]
-    aside: Aside | None = None  # what of it the model cannot read, to be copied
+    aside: Aside | None = None  # parts that the vocabulary lacks, to be copied
 
 
 @dataclass(frozen=True)
 class Segmenter:
-    """Cuts texts up for a model that reads at most `longest` tokens (without EOS)."""
+    """Cuts texts into segments of at most `longest` tokens (without EOS)."""
 
     tokenizer: Tokenizer
     longest: int
 
     def segments(self, text: str, split: bool, long: Long) -> list[Segment] | str:
-        """The segments of a text; a string says why it is refused."""
+        """The segments of a text; a string is the reason why it is refused."""
         sentences = split_sentences(text, self.tokenizer.language) if split else [text]
-        found: list[Segment] = []
+        segments: list[Segment] = []
         for sentence in self._encoded(sentences):
             if len(sentence.ids) <= self.longest:
-                found.append(sentence)
+                segments.append(sentence)
             elif long == "split":
-                found += self._cut_sentence(sentence)
+                segments += self._cut_sentence(sentence)
             else:
                 return self.too_long(len(sentence.ids))
-        return [segment for segment in found if segment.ids or segment.aside]
+        return [segment for segment in segments if segment.ids or segment.aside]
 
     def too_long(self, tokens: int) -> str:
-        """Why a sentence of so many tokens cannot be read; "" if it can."""
+        """Why a sentence of so many tokens cannot be translated; "" if it can."""
         if tokens <= self.longest:
             return ""
         return f"a sentence has {tokens} tokens, but the model reads at most {self.longest}"
 
     def _encoded(self, sentences: list[str]) -> list[Segment]:
-        """Sentences as ids; what the vocabulary does not have is set aside, to be copied."""
+        """Sentences as ids; parts that the vocabulary lacks are set aside, to be copied."""
         segments = [Segment(ids) for ids in self.tokenizer.encode_batch(sentences)]
         for number, sentence in enumerate(sentences):
             if unknown := UNK in segments[number].ids and self.tokenizer.unknown_spans(sentence):
@@ -59,7 +59,7 @@ class Segmenter:
         return segments
 
     def _cut_sentence(self, sentence: Segment) -> list[Segment]:
-        """Parts that are short enough. What was set aside goes to the end: its place is no longer known."""
+        """Parts that are short enough. What was set aside goes to the end, since its position is lost."""
         *parts, last = (Segment(ids) for ids in self._cut(sentence.ids))
         if sentence.aside is None:
             return [*parts, last]
@@ -67,12 +67,12 @@ class Segmenter:
         return [*parts, replace(last, aside=Aside(copied, ((0, len(copied)),)))]
 
     def _cut(self, ids: list[int]) -> list[list[int]]:
-        """Pieces of at most `longest` tokens, cut before a word where one begins in the second half."""
-        pieces = []
+        """Parts of at most `longest` tokens, cut between words if a word starts in the second half."""
+        parts = []
         while len(ids) > self.longest:
-            surfaces = self.tokenizer.pieces(ids[: self.longest + 1])
-            starts = [n for n in range(self.longest // 2, self.longest + 1) if surfaces[n].startswith(" ")]
+            pieces = self.tokenizer.pieces(ids[: self.longest + 1])
+            starts = [n for n in range(self.longest // 2, self.longest + 1) if pieces[n].startswith(" ")]
             end = max(1, starts[-1] if starts else self.longest)
-            pieces.append(ids[:end])
+            parts.append(ids[:end])
             ids = ids[end:]
-        return [*pieces, ids]
+        return [*parts, ids]

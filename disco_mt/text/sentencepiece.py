@@ -1,9 +1,9 @@
 """Read a SentencePiece unigram model (.spm, .model) and segment text as SentencePiece does.
 
-The file is a protocol buffer (sentencepiece_model.proto). The few fields that matter are read here, so that
-neither protobuf nor sentencepiece has to be installed. The Unigram model of HF `tokenizers` segments.
+The file is a protocol buffer (sentencepiece_model.proto). Only the few relevant fields are parsed, so neither
+protobuf nor sentencepiece has to be installed. Text is segmented by the Unigram model of HF `tokenizers`.
 
-Three things are done differently, all of them rare: a combining mark behind a compatibility character (a
+There are three rare differences from SentencePiece: a combining mark after a compatibility character (a
 full-width letter, a ligature) is dropped; marks are not composed with a letter if together they take six
 bytes or more; and of two equally likely segmentations (of a row of hyphens) the other may be chosen.
 """
@@ -23,8 +23,8 @@ from disco_mt.core.special_tokens import SPECIAL_TOKENS, UNK
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
 
-SPACE = "▁"  # how pieces write a space
-UNREACHABLE = "\0"  # begins the name of a token that exists in the output layer but never matches text
+SPACE = "▁"  # stands for a space in pieces
+UNREACHABLE = "\0"  # prefix of tokens that exist in the output layer but never match text
 
 # Wire types, and fields of sentencepiece_model.proto
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -37,9 +37,9 @@ _SPELLINGS = "|".join(token[1:] for token in SPECIAL_TOKENS)
 
 @dataclass(frozen=True)
 class SentencePieceModel:
-    """What a .spm file says about segmentation."""
+    """The content of a .spm file that determines segmentation."""
 
-    pieces: tuple[tuple[str, float], ...]  # what text is made of, with log probabilities; no control symbols
+    pieces: tuple[tuple[str, float], ...]  # with log probabilities; no control symbols
     charsmap: bytes  # compiled normalisation rules; empty: none
     add_dummy_prefix: bool
     remove_extra_whitespaces: bool
@@ -47,7 +47,7 @@ class SentencePieceModel:
 
     @staticmethod
     def read(path: Path) -> SentencePieceModel:
-        """Parse a .spm file; anything that would be segmented differently here is refused."""
+        """Parse a .spm file; features that are not supported are errors."""
         try:
             content = path.read_bytes()
         except OSError as error:
@@ -60,21 +60,21 @@ class SentencePieceModel:
             ) from None
 
     def restricted(self, known: Container[str]) -> SentencePieceModel:
-        """The same model without the pieces that are not known."""
+        """The same model with only the known pieces."""
         kept = tuple((text, score) for text, score in self.pieces if text in known)
         return replace(self, pieces=kept)
 
     def backend(self, unreachable: Sequence[str] = (), rewrites: Sequence[tuple[str, str]] = ()) -> Backend:
-        """The HF tokenizer: special tokens first, then the pieces in their order, then unreachable tokens.
+        """The HF tokenizer: special tokens, then the pieces in order, then unreachable tokens.
 
-        unreachable: tokens that ids must exist for although text never becomes them; see `UNREACHABLE`.
-        rewrites: characters and what they are replaced with before segmentation.
+        unreachable: tokens that need ids although text is never segmented into them; see `UNREACHABLE`.
+        rewrites: (character, replacement) before segmentation.
         """
         from tokenizers import Tokenizer as Backend
         from tokenizers.models import Unigram
 
-        # SentencePiece scores an unknown character 10 below its worst piece. So does Unigram, if the tokens
-        # that SentencePiece does not have are scored like the worst piece.
+        # SentencePiece scores an unknown character 10 below its worst piece. So does Unigram, if the
+        # additional tokens are scored like the worst piece.
         vocabulary = [
             *((token, self.worst) for token in SPECIAL_TOKENS),
             *self.pieces,
@@ -98,9 +98,10 @@ class SentencePieceModel:
         return Normalizers([*steps, Replace(UNREACHABLE, "\ufffd")])
 
     def _pre_tokenizer(self) -> Any:
-        """Words with the space before them, and no word that spells a special token.
+        """Words with the space before them; words that spell a special token are split.
 
-        Cutting at spaces changes nothing where no piece goes on across one, and lets Unigram cache its words.
+        Splitting at spaces changes nothing if no piece continues across a space, and lets Unigram cache
+        words.
         """
         from tokenizers import Regex
         from tokenizers.pre_tokenizers import Metaspace, Split
@@ -114,7 +115,7 @@ class SentencePieceModel:
 
 
 def restricted(backend: Backend, ids: Sequence[int]) -> Backend:
-    """The same tokenizer with these tokens only, in this order, the special ones first. Scores stay."""
+    """The same tokenizer with only these tokens, in this order, special tokens first. Scores are kept."""
     import json
 
     content = json.loads(backend.to_str())
@@ -124,9 +125,9 @@ def restricted(backend: Backend, ids: Sequence[int]) -> Backend:
 
 
 def exact_backend(text: str) -> Backend:
-    """The tokenizer in a file, with the scores that are written there.
+    """The tokenizer in a file, with exactly the scores in the file.
 
-    The library itself reads some of them with another last digit: ties would be decided otherwise, and the
+    The library parses some of them with a different last digit: ties would be decided differently, and the
     file would change a little whenever it is read and written.
     """
     import json
@@ -141,7 +142,7 @@ def exact_backend(text: str) -> Backend:
 
 
 def surface(token: str) -> str:
-    """A token as it reads, with a space where one begins: "▁the" -> " the"."""
+    """A token as text, with its space: "▁the" -> " the"."""
     return token.removeprefix(UNREACHABLE).replace(SPACE, " ")
 
 
@@ -204,7 +205,7 @@ def _charsmap(content: object) -> bytes:
     from tokenizers.normalizers import Precompiled
 
     if not isinstance(content, bytes):
-        raise _MalformedError("a number stands in place of its normalisation rules")
+        raise _MalformedError("its normalisation rules are a number")
     if not content:
         return content
     try:
@@ -227,15 +228,15 @@ def _check_supported(path: Path, kinds: set[int], specs: dict[int, dict[int, Any
         "spaces as they are (escape_whitespaces = false)": not normalizer.get(5, 1),
         "a denormaliser": bool(specs[_DENORMALIZER].get(2)),
     }
-    found = [name for name, there in unsupported.items() if there]
-    if found:
-        raise UserError(f"{path}: SentencePiece models with {', '.join(found)} are not supported")
+    used = [name for name, is_used in unsupported.items() if is_used]
+    if used:
+        raise UserError(f"{path}: SentencePiece models with {', '.join(used)} are not supported")
 
 
 def _fields(content: object) -> Iterator[tuple[int, int | bytes]]:
     """(number, value) of each field of a message: an integer, or the bytes of anything else."""
     if not isinstance(content, bytes):
-        raise _MalformedError("a number stands in place of a message")
+        raise _MalformedError("a field is a number instead of a message")
     at = 0
     while at < len(content):
         key, at = _varint(content, at)
@@ -251,7 +252,7 @@ def _fields(content: object) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _size(content: bytes, at: int, wire_type: int) -> tuple[int, int]:
-    """How many bytes a value has, and where they begin."""
+    """The number of bytes of a value, and where they begin."""
     match wire_type:
         case 1:
             return 8, at

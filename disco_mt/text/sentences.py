@@ -1,4 +1,4 @@
-"""Paragraph -> sentences. Models are trained on sentences; a paragraph given whole is translated badly."""
+"""Paragraphs -> sentences. Models are trained on sentences and translate whole paragraphs badly."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from disco_mt.text.lines import well_formed
 
 
 def split_sentences(text: str, language: str) -> list[str]:
-    """The sentences of `text` in order, without outer white space. Text of white space only has none.
+    """The sentences of `text` in order, without surrounding white space.
 
-    Abbreviations of the language do not end a sentence ("Dr. Smith"); an unknown language is split by the
-    rules of English.
+    Abbreviations of the language ("Dr. Smith") do not end a sentence; unknown languages are split like
+    English.
     """
     from sentencex import segment  # slow to import, and not needed for files
 

@@ -1,11 +1,11 @@
-"""Text <-> token ids: byte-level BPE (HF `tokenizers`), learnt, saved, undone.
+"""Text <-> token ids: byte-level BPE (HF `tokenizers`).
 
-`decode(encode(text))` gives back any Unicode text, with one exception: runs of spaces (U+0020) become one
-space, and spaces at both ends go. A lone surrogate, which is no character, is read as U+FFFD. Text that
-spells a special token ("</s>") is encoded like any other text: special ids never come from text.
+`decode(encode(text))` returns any Unicode text unchanged, except that runs of spaces (U+0020) become one
+space, and spaces at both ends are removed. A lone surrogate, which is not a character, becomes U+FFFD. Text
+that spells a special token ("</s>") is encoded like any other text: special ids never come from text.
 
-Vocabularies of other systems are taken over as well: whole words ("pretokenized", from fairseq), and unigram
-pieces ("sentencepiece", from Marian: sentencepiece.py). Both have an <unk> for what they do not know.
+Imported vocabularies are also supported: whole words ("pretokenized", from fairseq), and unigram pieces
+("sentencepiece", from Marian: sentencepiece.py). Both have an <unk>.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
     from tokenizers.models import BPE
 
-MINIMUM_BPE_SIZE = 256 + NUM_SPECIAL  # every byte is a token, so nothing is ever unknown
+MINIMUM_BPE_SIZE = 256 + NUM_SPECIAL  # every byte is a token, so nothing is unknown
 
-# Letters keep their marks, every digit stands alone, punctuation is apart; each with the space before it.
+# Letters with their marks, single digits, and punctuation; each with the space before it.
 _PIECES = r" ?[\p{L}\p{M}]+| ?\p{N}| ?[^\s\p{L}\p{M}\p{N}]+|\s+"
 
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """One vocabulary, and how text of one language is brought into it."""
+    """A vocabulary, and how text of one language is encoded with it."""
 
     backend: Backend  # shared by the two sides of a joint vocabulary
     language: str
@@ -50,7 +50,7 @@ class Tokenizer:
 
     @staticmethod
     def load(path: Path, language: str, processing: Processing) -> Tokenizer:
-        """Read a tokenizer.json that `save` wrote."""
+        """Load a tokenizer.json that `save` wrote."""
         from tokenizers import Tokenizer as Backend
 
         try:
@@ -61,10 +61,10 @@ class Tokenizer:
             raise UserError(f"cannot read the tokenizer {path}: {error.strerror}") from error
         except Exception as error:  # the library raises a bare Exception for a file that it cannot parse
             raise UserError(f"{path} is not a tokenizer file: {error}") from error
-        found = tuple(backend.id_to_token(index) for index in range(NUM_SPECIAL))
-        if found != SPECIAL_TOKENS:
+        special = tuple(backend.id_to_token(index) for index in range(NUM_SPECIAL))
+        if special != SPECIAL_TOKENS:
             raise UserError(
-                f"{path}: ids 0 to 4 must be {SPECIAL_TOKENS}, found {found}; not a tokenizer of Disco"
+                f"{path}: ids 0 to 4 must be {SPECIAL_TOKENS}, found {special}; not a tokenizer of Disco"
             )
         return Tokenizer(backend, language, processing)
 
@@ -74,12 +74,12 @@ class Tokenizer:
         return Tokenizer(_word_level(tokens), language, "pretokenized")
 
     def save(self, path: Path) -> None:
-        """Write the vocabulary as a tokenizer.json that any HF `tokenizers` reads."""
+        """Write a tokenizer.json, which HF `tokenizers` can load."""
         write_text(path, self.backend.to_str(pretty=True) + "\n")
 
     @property
     def vocabulary_size(self) -> int:
-        """How many ids there are, special tokens included."""
+        """With special tokens."""
         return int(self.backend.get_vocab_size())
 
     def encode(self, text: str) -> list[int]:
@@ -92,13 +92,13 @@ class Tokenizer:
         batch = [encoding.ids for encoding in self.backend.encode_batch_fast(words, add_special_tokens=False)]
         if self.processing != "pretokenized":
             return batch
-        # A whole word may spell a special token here; it is then a word that the vocabulary does not have.
+        # A whole word that spells a special token is an unknown word.
         return [[index if index >= NUM_SPECIAL else UNK for index in ids] for ids in batch]
 
     def unknown_spans(self, text: str) -> list[tuple[int, int]]:
         """(start, end) of the parts of `text` that are <unk> in a "sentencepiece" vocabulary.
 
-        Byte-level BPE has none. Words of pretokenized text are not looked at.
+        Byte-level BPE has none. Unknown words of pretokenized text are not reported.
         """
         if self.processing != "sentencepiece":
             return []
@@ -112,18 +112,18 @@ class Tokenizer:
         return from_words(words, self.language, self.processing)
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """The vocabulary's own name of each id, special ones included; an id it does not have is <unk>."""
+        """The token of each id, special or not; ids outside the vocabulary are <unk>."""
         return [self.backend.id_to_token(index) or SPECIAL_TOKENS[UNK] for index in ids]
 
     def ids(self, tokens: Iterable[str]) -> list[int]:
-        """The reverse of `tokens`: a token that is not in the vocabulary is UNK."""
-        found = (self.backend.token_to_id(token) for token in tokens)
-        return [UNK if index is None else index for index in found]
+        """The reverse of `tokens`; tokens outside the vocabulary are UNK."""
+        ids = (self.backend.token_to_id(token) for token in tokens)
+        return [UNK if index is None else index for index in ids]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Each token as a reader knows it, with the space before it: [" Stra", "ße"], not ["ĠStra", "ÃŁe"].
+        """Each token as text, with the space before it: [" Stra", "ße"], not ["ĠStra", "ÃŁe"].
 
-        A token that is only part of a character shows as U+FFFD; special and pretokenized tokens as they are.
+        Tokens with only a part of a character become U+FFFD; special and pretokenized tokens are unchanged.
         """
         ids = list(ids)
         names = self.tokens(ids)
@@ -142,7 +142,7 @@ class Tokenizer:
 
 
 def learn(words: Iterable[str], vocabulary_size: int, processing: Processing) -> Backend:
-    """A vocabulary learnt from lines that `to_words` has been over; smaller if they do not yield as many."""
+    """Learn a vocabulary from the output of `to_words`; it is smaller if there are not enough words."""
     if processing == "pretokenized":
         return _learn_words(words, vocabulary_size)
     if vocabulary_size < MINIMUM_BPE_SIZE:
@@ -171,9 +171,9 @@ def _learn_bpe(words: Iterable[str], vocabulary_size: int) -> Backend:
 
 
 def _byte_level(model: BPE) -> Backend:
-    """A BPE model between what makes text into bytes and what makes bytes into text again.
+    """A byte-level BPE tokenizer.
 
-    A space is put before the text, so that a word is the same token at the start as anywhere else.
+    A space is added before the text, so that a word has the same token at the start as anywhere else.
     """
     from tokenizers import Regex
     from tokenizers import Tokenizer as Backend
@@ -197,9 +197,9 @@ def _byte_level(model: BPE) -> Backend:
 
 
 def _without_added_tokens(backend: Backend) -> Backend:
-    """The same vocabulary, but special tokens are no longer looked for in text.
+    """The same vocabulary, but special tokens are no longer matched in text.
 
-    `_PIECES` cuts their spellings apart, so that BPE cannot put them together either.
+    `_PIECES` splits their spellings, so that BPE cannot produce them either.
     """
     import json
 
@@ -211,7 +211,7 @@ def _without_added_tokens(backend: Backend) -> Backend:
 
 
 def _learn_words(lines: Iterable[str], vocabulary_size: int) -> Backend:
-    """The most frequent words; of equally frequent ones, the one that came first."""
+    """The most frequent words; ties: the one that occurs first."""
     from collections import Counter
 
     if vocabulary_size <= NUM_SPECIAL:

@@ -1,6 +1,6 @@
-"""Typographic characters that a vocabulary does not know, rewritten to plain ones that it does.
+"""Replaces typographic characters that a vocabulary lacks with plain ones.
 
-OPUS-MT models, for example, were trained on text with straight quotes: a curly apostrophe is <unk> to them.
+OPUS-MT models, for example, were trained on text with straight quotes: a curly apostrophe is <unk> for them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _PLAIN = {
 
 
 def rewrites(known: Container[str], normalise: Callable[[str], str]) -> list[tuple[str, str]]:
-    """(character, replacement) for the characters that the vocabulary lacks although it has the replacement.
+    """(character, replacement) for characters that the vocabulary lacks, if it has the replacement.
 
-    known: the characters of the vocabulary, and the space. normalise: what the tokenizer itself does first.
+    known: the characters of the vocabulary, and the space. normalise: the tokenizer's own normalisation.
     """
-    found: dict[str, str] = {}
+    replacements: dict[str, str] = {}
     for plain, characters in _PLAIN.items():
         for character in map(normalise, characters):
             if len(character) == 1 and character not in known and all(part in known for part in plain):
-                found[character] = plain
-    return list(found.items())
+                replacements[character] = plain
+    return list(replacements.items())

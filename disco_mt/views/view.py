@@ -82,7 +82,7 @@ def _words(
         following = passes[index + 1]
         if position < len(following.tokens) and following.predicted[position]:
             seen = following.observed[position]
-    changed = changed_words(passes[index - 1] if index else None, this)
+    changed = changed_words(passes[index - 1].tokens if index else None, this.tokens)
     return [
         Word(
             text=piece(view, token),
@@ -107,18 +107,18 @@ def has_pins(views: Sequence[TraceView]) -> bool:
     return any(any(candidate.pinned) for view in views for row in view.trace.passes for candidate in row)
 
 
-def changed_words(before: CandidatePass[str] | None, after: CandidatePass[str]) -> list[bool]:
+def changed_words(before: Sequence[str] | None, after: Sequence[str]) -> list[bool]:
     """Where a pass chose another word. In the first pass every word is new, so none is marked.
 
     If the number of words has changed, too, the two passes are aligned: what was inserted has changed, what
     only moved has not.
     """
     if before is None:
-        return [False] * len(after.tokens)
-    if len(before.tokens) == len(after.tokens):
-        return [old != new for old, new in zip(before.tokens, after.tokens, strict=True)]
-    changed = [True] * len(after.tokens)
-    for block in SequenceMatcher(None, before.tokens, after.tokens, autojunk=False).get_matching_blocks():
+        return [False] * len(after)
+    if len(before) == len(after):
+        return [old != new for old, new in zip(before, after, strict=True)]
+    changed = [True] * len(after)
+    for block in SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks():
         changed[block.b : block.b + block.size] = [False] * block.size
     return changed
 
@@ -176,13 +176,14 @@ def pass_data(
     view: TraceView, candidate: CandidatePass[str], before: CandidatePass[str] | None
 ) -> dict[str, Any]:
     """One candidate after one pass. before: the same candidate after the pass before."""
+    words = _texts(view, candidate.tokens)
     return {
-        "words": _texts(view, candidate.tokens),
+        "words": words,
         "spaces": [_after_space(view, token) for token in candidate.tokens],
         "probabilities": [round(value, 4) for value in candidate.probabilities],
         "observed": candidate.observed,
         "predicted": candidate.predicted,
-        "changed": changed_words(before, candidate),
+        "changed": changed_words(None if before is None else _texts(view, before.tokens), words),
         "pinned": candidate.pinned,
         "score": round(candidate.score, 4),
     }

@@ -312,5 +312,5 @@ def test_an_unknown_hub_model_without_network(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert "'nobody/no-such-model' is no directory here" in done.stderr
+    assert "'nobody/no-such-model' is not a directory" in done.stderr
     assert "Traceback" not in done.stderr

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from disco_mt.core.errors import UserError
-from disco_mt.data.parallel import WAITING, cores, ordered_map
+from disco_mt.core.machine import cores
+from disco_mt.data.parallel import WAITING, ordered_map
 
 
 def square(number: int) -> int:

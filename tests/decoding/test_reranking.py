@@ -157,6 +157,12 @@ def test_an_autoregressive_reranker_scores_in_one_direction_only(make_model: Mak
     assert one == both
 
 
+def reranked(
+    by: Reranker, sources: list[list[int]], made: list[Hypothesis[int]], options: DecodingOptions
+) -> list[Hypothesis[int]]:
+    return list(by.rerank_all(sources, dict(enumerate(made)), options, DecodeRequest()).values())
+
+
 @pytest.mark.parametrize("kind", ["autoregressive", "disco"])
 @pytest.mark.parametrize("effort", ["normal", "high"])
 def test_reranking_takes_the_candidate_of_the_best_score(make_model: Make, kind: str, effort: str) -> None:
@@ -166,7 +172,7 @@ def test_reranking_takes_the_candidate_of_the_best_score(make_model: Make, kind:
     options = DecodingOptions("easy-first", effort, iterations=4, length_beam=5, length_weight=0.3)
     made = decode(maker, source, options)
     assert all(len(hypothesis.candidates) == (15 if effort == "high" else 5) for hypothesis in made)
-    chosen = reranker(other).rerank(source, made, options)
+    chosen = reranked(reranker(other), sources, made, options)
     for b, (before, after) in enumerate(zip(made, chosen, strict=True)):
         one_by_one = [
             reranker(other).candidate_scores(padded([sources[b]]), [[words]], effort == "high")[0][0]
@@ -184,12 +190,12 @@ def test_reranking_takes_the_candidate_of_the_best_score(make_model: Make, kind:
 
 
 def test_the_length_weight_needs_no_second_scoring(make_model: Make) -> None:
-    model, source = make_model(0), padded(random_sources([5, 9, 3, 7, 6]))
+    model, sources = make_model(0), random_sources([5, 9, 3, 7, 6])
     options = DecodingOptions("easy-first", iterations=2, length_beam=8)
-    made = decode(model, source, options)
-    scored = reranker(model).scored(source, made, options)
+    made = decode(model, padded(sources), options)
+    scored = reranker(model).scored(padded(sources), made, options)
     chosen = [[best_candidate(each, weight).tokens for each in scored] for weight in (0.0, 100.0)]
-    assert chosen[0] == [each.tokens for each in reranker(model).rerank(source, made, options)]
+    assert chosen[0] == [each.tokens for each in reranked(reranker(model), sources, made, options)]
     assert chosen[0] != chosen[1]
 
 
@@ -197,10 +203,10 @@ def test_candidates_that_an_engine_has_scored_are_not_scored_again(make_model: M
     def never(*asked: object) -> Any:
         raise AssertionError("scored again")
 
-    model, source = make_model(0), padded(random_sources([5, 9]))
+    model, sources = make_model(0), random_sources([5, 9])
     options = DecodingOptions("easy-first", iterations=2, length_beam=3)
-    scored = reranker(model).scored(source, decode(model, source, options), options)
-    assert Reranker(model, never).rerank(source, scored, options) == [
+    scored = reranker(model).scored(padded(sources), decode(model, padded(sources), options), options)
+    assert reranked(Reranker(model, never), sources, scored, options) == [
         best_candidate(each, 0.0) for each in scored
     ]
 

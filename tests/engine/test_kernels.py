@@ -17,7 +17,7 @@ from torch import Tensor
 
 from disco_mt.core.special_tokens import EOS, NUM_SPECIAL, PAD
 from disco_mt.engine import native, torch_runtime
-from disco_mt.engine.native import CSeen, CShape, kernels, pointer, rounded
+from disco_mt.engine.native import CSeen, CShape, kernels, pointer, quantize
 from disco_mt.engine.native_runtime import NativeRuntime
 from disco_mt.engine.packed import Linear
 from disco_mt.engine.runtime import Rows
@@ -54,7 +54,7 @@ def whole_columns(weight: Tensor) -> tuple[Tensor, Tensor]:
 def test_a_product_is_that_of_rounded_numbers(rows: int, inner: int, columns: int, seed: int) -> None:
     x, weight, bias = drawn(rows, inner, seed=seed), drawn(inner, columns, seed=seed + 1), drawn(columns)
     x[0] = 0
-    found, matrix = torch.full((rows, columns), torch.nan), rounded(Linear(weight, bias), 128)
+    found, matrix = torch.full((rows, columns), torch.nan), quantize(Linear(weight, bias), 128)
     sizes = c_int64(rows), byref(matrix.c), pointer(found), None, None, c_int64(columns)
     kernels().disco_product(byref(SHAPE), pointer(x), *sizes)
     (left, row), (right, column) = whole_rows(x), whole_columns(weight)
@@ -68,7 +68,7 @@ def test_a_product_is_that_of_rounded_numbers(rows: int, inner: int, columns: in
 @needs_kernels
 def test_a_product_goes_where_it_is_told() -> None:
     x, weight = drawn(3, 64), drawn(64, 32)
-    room, matrix = torch.zeros(200), rounded(Linear(weight, torch.zeros(32)), 128)
+    room, matrix = torch.zeros(200), quantize(Linear(weight, torch.zeros(32)), 128)
     rows, columns = torch.tensor([5, 100, 50]), torch.tensor([20, 0])
     places = pointer(rows), pointer(columns), c_int64(32)
     kernels().disco_product(byref(SHAPE), pointer(x), c_int64(3), byref(matrix.c), pointer(room), *places)
@@ -205,7 +205,7 @@ def test_far_apart_logits_overflow_nothing() -> None:
 
 
 def test_matrices_are_laid_out_as_the_units_want_them() -> None:
-    matrix = rounded(Linear(torch.arange(70 * 20.0).view(70, 20) % 127, torch.zeros(20)), 128)
+    matrix = quantize(Linear(torch.arange(70 * 20.0).view(70, 20) % 127, torch.zeros(20)), 128)
     panels, zeros, scales, bias = matrix.tensors
     assert (matrix.c.inner, matrix.c.out, panels.shape) == (70, 32, (2, 2, 16, 16, 4))
     assert zeros.shape == scales.shape == bias.shape == (32,)

@@ -196,9 +196,9 @@ def test_onnx_int8_is_close(name: str) -> None:
     """Log probabilities of these models have a standard deviation of 2."""
     model = single(name)
     runtime = onnx_runtime(model, "int8", 2)
-    rounded, exact = log_probs(runtime, 2), log_probs(TorchRuntime(model), 2)
+    quantized, exact = log_probs(runtime, 2), log_probs(TorchRuntime(model), 2)
     for key, wanted in exact.items():
-        assert (rounded[key] - wanted).abs().mean() < 0.25, key
+        assert (quantized[key] - wanted).abs().mean() < 0.25, key
     alone, together = (decoded(runtime, SOURCES, batch_tokens) for batch_tokens in (1, 1000))
     assert [each.candidates for each in together] == [each.candidates for each in alone]
 
@@ -211,7 +211,9 @@ def test_int8_cuts_nothing_off_an_activation(activation: str) -> None:
 
     graph = Graph(tiny_config(activation=activation), "int8")
     x = graph.input("x", "float", ("rows", 40))
-    graph.output("y", graph.product(graph.activation(x), torch.eye(40), active=True), "float", ("rows", 40))
+    graph.output(
+        "y", graph.product(graph.activation(x), torch.eye(40), activated=True), "float", ("rows", 40)
+    )
     rows = torch.linspace(-6, 6, 400).view(10, 40)  # the first rows have no value above 0
     (found,) = onnxruntime.InferenceSession(graph.model()).run(None, {"x": rows.numpy()})
     wanted = {"gelu": F.gelu, "relu": F.relu, "silu": F.silu}[activation](rows)
@@ -276,7 +278,7 @@ def test_exported_to_onnx(name: str, text: TextPair, tmp_path: Path) -> None:
 @every_option
 def test_the_kernels_refuse_it_by_name(name: str) -> None:
     named = "start_token = True" if name.startswith("all") else f"{name} = "
-    with pytest.raises(UserError, match=f"the int8 kernels do not know .*{named}.*disco-mt.onnx"):
+    with pytest.raises(UserError, match=f"the int8 kernels do not support .*{named}.*disco-mt.onnx"):
         NativeRuntime(model_of(name))
 
 

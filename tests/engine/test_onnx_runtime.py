@@ -12,7 +12,7 @@ from disco_mt.core.machine import exact_int8_levels
 from disco_mt.core.special_tokens import NUM_SPECIAL
 from disco_mt.engine.best_words import Blocks
 from disco_mt.engine.onnx_runtime import OnnxRuntime
-from disco_mt.engine.quantization import LEVELS
+from disco_mt.engine.quantization import MAX_WEIGHT
 from disco_mt.engine.torch_runtime import TorchRuntime
 from small_disco import decoded, model_of
 from tiny import random_sources
@@ -37,18 +37,19 @@ def test_float32_is_that_of_torch(changes: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("vocabulary", [NUM_SPECIAL + 1, 16, 40, 1024, 1045, 3000])
 def test_the_parts_of_a_vocabulary_cover_it_once(vocabulary: int) -> None:
-    blocks = Blocks(vocabulary)
-    assert [start for start, _, _ in blocks.cuts[1:]] == [end for _, end, _ in blocks.cuts[:-1]]
-    assert (blocks.cuts[0][0], blocks.cuts[-1][1]) == (0, vocabulary)
-    assert all((end - start) % part == 0 for start, end, part in blocks.cuts)
+    blocks = Blocks(torch.zeros(vocabulary, 1))
+    every = [blocks.special, *blocks.words]
+    assert [start for start, _, _ in every[1:]] == [end for _, end, _ in every[:-1]]
+    assert (every[0][0], every[-1][1]) == (0, vocabulary)
+    assert all((end - start) % part == 0 for start, end, part in every)
     entries = [
         start + part + stride * step
-        for (start, end, size), stride in zip(blocks.cuts[1:], blocks.strides.tolist(), strict=True)
+        for (start, end, size), stride in zip(blocks.words, blocks.strides.tolist(), strict=True)
         for part in range(stride)
         for step in range(size)
     ]
     assert sorted(entries) == list(range(NUM_SPECIAL, vocabulary))
-    assert len(blocks.starts) == len(blocks.cuts) - 1
+    assert len(blocks.starts) == len(every) - 1
 
 
 def test_a_gain_of_zero_cannot_be_undone() -> None:
@@ -62,14 +63,17 @@ def test_a_gain_of_zero_cannot_be_undone() -> None:
         ours, theirs = (
             runtime.best_words(hidden, None) for runtime in (OnnxRuntime(model, "int8"), TorchRuntime(model))
         )
-        near = 0.05 * LEVELS / exact_int8_levels()  # a processor with half the levels rounds twice as much
+        near = (
+            0.05 * MAX_WEIGHT / exact_int8_levels()
+        )  # a processor with half the levels rounds twice as much
         assert ours.log_probs.numpy() == pytest.approx(theirs.log_probs.numpy(), abs=near)
         assert (ours.ids == theirs.ids).float().mean() > 0.9
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 50])
 def test_threads_share_a_vocabulary_out(number: int) -> None:
-    shares = Blocks(5000).shares(number)
+    blocks = Blocks(torch.zeros(5000, 1))
+    shares = blocks.shares(number)
     assert len(shares) == min(number, 6)
-    assert [cut for share in shares for cut in share] == Blocks(5000).cuts
+    assert [cut for share in shares for cut in share] == [blocks.special, *blocks.words]
     assert max(map(len, shares)) - min(map(len, shares)) <= 2  # the special tokens are one

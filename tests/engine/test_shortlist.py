@@ -93,7 +93,7 @@ def test_mistakes_are_named(small: Small, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"is not a shortlist.*disco shortlist"):
         Translator.from_pretrained(small.disco, EngineOptions(shortlist=str(tmp_path / "none")))
     Shortlist(torch.full((7, 1), 5), torch.tensor([6])).save(tmp_path / "other")
-    with pytest.raises(UserError, match="of another vocabulary: it has 7 source tokens"):
+    with pytest.raises(UserError, match="for another vocabulary: it has 7 source tokens"):
         Translator.from_pretrained(small.disco, EngineOptions(shortlist=str(tmp_path / "other")))
     with pytest.raises(UserError, match="engine reference has no vocabulary shortlist"):
         Translator.from_pretrained(small.cmlm, EngineOptions(shortlist=str(tmp_path / "other")))

@@ -40,7 +40,7 @@ def test_equals_the_plain_loss(rows: int, vocabulary: int, smoothing: float, at_
     weight = torch.randn(vocabulary, 5, dtype=torch.float64, generator=generator, requires_grad=True)
     wanted = torch.randint(vocabulary, (rows,), generator=generator)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cross_entropy, "_LOGITS_AT_ONCE", at_once)
+        patch.setattr(cross_entropy, "_MAX_LOGITS", at_once)
         loss, nll = linear_cross_entropy(hidden, OutputLayer(weight), wanted, smoothing)
     expected = plain(hidden, weight, wanted, smoothing)
     torch.testing.assert_close(loss, expected)
@@ -65,7 +65,7 @@ class Largest(TorchDispatchMode):
 
 def test_memory_is_one_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     """500 rows x 1,000 entries would be 500,000; nothing larger than the weights or a chunk is ever made."""
-    monkeypatch.setattr(cross_entropy, "_LOGITS_AT_ONCE", 10_000)
+    monkeypatch.setattr(cross_entropy, "_MAX_LOGITS", 10_000)
     hidden = torch.randn(500, 8, requires_grad=True)
     weight = torch.randn(1000, 8, requires_grad=True)
     with Largest() as watch:
@@ -117,7 +117,7 @@ def test_soft_targets_equal_the_plain_loss(
     if its_bias is not None:
         its_logits = its_logits + its_bias
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cross_entropy, "_LOGITS_AT_ONCE", at_once)
+        patch.setattr(cross_entropy, "_MAX_LOGITS", at_once)
         soft = SoftTargets(its_hidden, its_weight, its_bias, share)
         loss, nll = linear_cross_entropy(hidden, OutputLayer(weight, bias), wanted, smoothing, soft)
     expected = plain_soft(logits, wanted, smoothing, its_logits, share)

@@ -293,7 +293,8 @@ def test_pins_that_leave_few_lengths_are_translated_with_those() -> None:
     (found,) = decode(model, source, easy_first(3, 5), request(late))
     assert found.trace is not None
     assert sorted(found.trace.lengths) == [LONGEST - 1, LONGEST]
-    with pytest.raises(ValueError, match="as many lengths"):  # engine/reference.py keeps such sentences apart
+    # engine/reference.py decodes such sentences separately
+    with pytest.raises(ValueError, match="the same number of lengths"):
         decode(model, source.repeat(2, 1), easy_first(3, 5), request(late, ()))
 
 
@@ -444,12 +445,12 @@ def test_a_watcher_that_raises_ends_the_decoding() -> None:
 
 
 def test_a_reranker_keeps_the_pins() -> None:
-    model, source, options = model_of("disco", 6), padded(random_sources([4])), easy_first(3, 5)
-    hypotheses = decode(model, source, options, request((TokenPin((7,), 1), TokenPin((9,)))))
+    model, sources, options = model_of("disco", 6), random_sources([4]), easy_first(3, 5)
+    (hypothesis,) = decode(model, padded(sources), options, request((TokenPin((7,), 1), TokenPin((9,)))))
     for seed in range(4):
         reranker = reranker_of(model_of("disco", seed))
         assert reranker is not None
-        (found,) = reranker.rerank(source, hypotheses, options)
+        found = reranker.rerank_all(sources, {0: hypothesis}, options, DecodeRequest())[0]
         assert len(found.pinned) == len(found.tokens)
         assert sorted(token for token, mark in zip(found.tokens, found.pinned, strict=True) if mark) == [7, 9]
         assert all(

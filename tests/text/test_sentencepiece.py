@@ -191,7 +191,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "a field that is too long": (message(1, b"abc")[:-1], "in the middle of a field"),
     "an unknown wire type": (b"\x0b", "no wire type 3"),
     "a piece without text": (message(1, number(3, 1)), "a piece lacks its text"),
-    "a piece that is a number": (number(1, 7), "a number stands in place of a message"),
+    "a piece that is a number": (number(1, 7), "a field is a number instead of a message"),
     "a piece that is not UTF-8": (message(1, message(1, b"\xff")), "is not a SentencePiece model"),
     "a piece twice": (model_proto([*SOURCE_PIECES, "▁the"]), "it has the piece '▁the' twice"),
     "a score that is no number": (

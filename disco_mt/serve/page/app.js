@@ -2,7 +2,7 @@
 import { Trouble, listModels, translate, useKey } from "./api.js";
 import { EXAMPLES } from "./examples.js";
 import { Notice } from "./notice.js";
-import { pinOf, settle } from "./pins.js";
+import { follow, pinOf } from "./pins.js";
 import { Popover } from "./popover.js";
 import { fromFragment, toFragment, whole } from "./state.js";
 import { Story } from "./story.js";
@@ -57,10 +57,10 @@ const unseen = () => {};
 /* Where the text has changed since words were pinned, the server is first asked for its sentences. */
 async function ask(pins, signal) {
   const known = story.cards.map((card) => card.source);
-  const settled = story.text === state.text && pins.every((pin) => pin.of === known[pin.sentence]);
-  if (pins.length && !settled) {
+  const inPlace = story.text === state.text && pins.every((pin) => pin.of === known[pin.sentence]);
+  if (pins.length && !inPlace) {
     const plain = await translate(state, strategies()[0], [], signal, unseen);
-    pins = settle(pins, plain.sentences.map((sentence) => sentence.source));
+    pins = follow(pins, plain.sentences.map((sentence) => sentence.source));
   }
   const watch = (pass) => {
     if (signal.aborted) return;

@@ -1,7 +1,7 @@
 /* Pinned words: {sentence, at: first token or null for anywhere, text, of: the source sentence}. Pure functions. */
 
 /* After the text was edited: a pin follows its sentence; where that was changed, it may stand anywhere in it. */
-export function settle(pins, sources) {
+export function follow(pins, sources) {
   return pins.flatMap((pin) => {
     if (pin.of === null || sources[pin.sentence] === pin.of) {
       return pin.sentence < sources.length ? [{ ...pin, of: sources[pin.sentence] }] : [];

@@ -1,9 +1,9 @@
 """Beam search for autoregressive models; a beam of 1 is greedy decoding.
 
-A hypothesis scores sum(log P) / tokens ** length_penalty, EOS counting in both. A sentence is done when
-`beam` of its hypotheses have ended (the rule of fairseq and CTranslate2), or sooner where nothing unfinished
-can win any more. A hypothesis ends where EOS is among the `beam` best continuations of its sentence; the best
-others go on. At the longest length EOS is forced, and scored as usual.
+The score of a hypothesis is sum(log P) / tokens ** length_penalty; both include EOS. A sentence is finished
+when `beam` of its hypotheses have ended (as in fairseq and CTranslate2), or earlier if no unfinished one can
+win any more. A hypothesis ends if EOS is among the `beam` best continuations of its sentence; the best others
+continue. At the maximum length EOS is forced, and scored as usual.
 """
 
 from __future__ import annotations
@@ -26,14 +26,12 @@ from disco_mt.systems.autoregressive.model import Autoregressive
 def beam_decoder(
     model: Autoregressive, source: Tensor, options: DecodingOptions, request: DecodeRequest
 ) -> list[Hypothesis[int]]:
-    """Beam search, as the options say."""
     return beam_search(model, source, options.beam, options.alpha)
 
 
 def greedy_decoder(
     model: Autoregressive, source: Tensor, options: DecodingOptions, request: DecodeRequest
 ) -> list[Hypothesis[int]]:
-    """A beam of 1."""
     return beam_search(model, source, 1, options.alpha)
 
 
@@ -41,41 +39,39 @@ def greedy_decoder(
 def beam_search(
     model: Autoregressive, source: Tensor, beam: int, length_penalty: float, longest: int | None = None
 ) -> list[Hypothesis[int]]:
-    """The best hypothesis of each sentence. source: (batch, src); `longest` words at most, see word_limit."""
+    """The best hypothesis of each sentence. source: (batch, src); longest: see word_limit."""
     check_beam(beam, length_penalty)
     encoded, past = model.encode(source), model.start()
     beams = _start(source, model.config.longest_target, longest)
-    found: dict[int, Hypothesis[int]] = {}
+    finished: dict[int, Hypothesis[int]] = {}
     while len(beams.sentences):
         place = beams.words.shape[2] - 1
-        hidden = model.step(beams.last, place, beams.visible if beam > 1 else None, past, encoded).flatten(
-            0, 1
-        )
+        visible = beams.visible if beam > 1 else None
+        hidden = model.step(beams.last, place, visible, past, encoded).flatten(0, 1)
         ranked = _rank(beams, _continuations(model, hidden, beams, 2 * beam), 2 * beam)
-        beams = _note_ends(beams, ranked, beam, length_penalty, found)
+        beams = _note_ends(beams, ranked, beam, length_penalty, finished)
         done = _done(beams, ranked, beam, length_penalty)
         beams = _advance(beams, ranked, beam)
         if done.any():  # out of the batch
             for sentence in beams.sentences[done].tolist():
-                found[sentence] = replace(found[sentence], steps=place + 1)
+                finished[sentence] = replace(finished[sentence], steps=place + 1)
             rows = (~done).nonzero()[:, 0]
             beams, encoded = beams.keep(~done), encoded.rows(rows)
             past.select(rows)
-    return [found[sentence] for sentence in range(len(source))]
+    return [finished[sentence] for sentence in range(len(source))]
 
 
 def check_beam(beam: int, length_penalty: float) -> None:
-    """Name what cannot be searched with."""
     at_least("beam", beam, 1)
     if not 0 <= length_penalty < float("inf"):
         raise UserError(f"length_penalty must be at least 0, got {length_penalty}; 1 is the mean over tokens")
 
 
 def word_limit(source_words: int, most: int, longest: int | None = None) -> int:
-    """The most words a translation may have: `longest`, or some twice the source; `most` the model can make.
+    """The maximum number of words: `longest`, or 2 N + 10 for a source of N words; at most `most`.
 
-    2 N + 10 goes up to a multiple of 32, so that the sentences of a corpus have few different limits: engines
-    that know one limit a call (CTranslate2) take them group by group, and still treat each as if alone.
+    2 N + 10 is rounded up to a multiple of 32, so that the sentences of a corpus have few different limits:
+    CTranslate2, which takes one limit per call, translates each group of them at once.
     """
     if longest is None:
         longest = -(2 * source_words + 10) // 32 * -32
@@ -84,16 +80,16 @@ def word_limit(source_words: int, most: int, longest: int | None = None) -> int:
 
 @dataclass(frozen=True)
 class _Beams:
-    """The K unfinished hypotheses of B sentences, best first; where there are fewer, totals of -inf."""
+    """The K unfinished hypotheses of B sentences, best first; totals are -inf if there are fewer."""
 
-    sentences: Tensor  # (B,) place of each sentence in the caller's batch
-    limits: Tensor  # (B,) most words
+    sentences: Tensor  # (B,) index of each sentence in the caller's batch
+    limits: Tensor  # (B,) maximum number of words
     ended: Tensor  # (B,) hypotheses that have ended
     best: Tensor  # (B,) score of the best of them, -inf at first
     words: Tensor  # (B, K, 1 + words so far), from BOS on
     log_probs: Tensor  # the same shape; 0 for BOS
     totals: Tensor  # (B, K) sums of log probabilities
-    visible: Tensor  # (B, K, entries of the past and K new ones) bool: which of them are its own words
+    visible: Tensor  # (B, K, cached keys and K new ones) bool: those of its own words
 
     @property
     def last(self) -> Tensor:
@@ -102,7 +98,7 @@ class _Beams:
 
     @property
     def full(self) -> Tensor:
-        """The sentences whose hypotheses are as long as they may be: (B,) bool."""
+        """The sentences with hypotheses of maximum length: (B,) bool."""
         return self.limits < self.words.shape[2]
 
     def keep(self, chosen: Tensor) -> _Beams:
@@ -123,17 +119,17 @@ class _Beams:
 class _Ranked:
     """The best continuations of each sentence, best first, (B, 2K) each.
 
-    Twice the beam: at most K of them are EOS (once for each hypothesis), so that K others can go on.
+    Twice the beam: at most K of them are EOS (one per hypothesis), so that K others can continue.
     """
 
-    parents: Tensor  # which of the hypotheses is continued
+    parents: Tensor  # index of the hypothesis that is continued
     words: Tensor
     log_probs: Tensor
     totals: Tensor
 
 
 def _start(source: Tensor, most: int, longest: int | None) -> _Beams:
-    """One hypothesis a sentence: nothing but BOS. A beam of copies would find everything K times."""
+    """One hypothesis per sentence: BOS. A beam of copies would find everything K times."""
     lengths = ((source != PAD) & (source != EOS)).sum(dim=1)
     limits = [word_limit(words, most, longest) for words in lengths.tolist()]
     words = torch.full((len(source), 1, 1), BOS, device=source.device)
@@ -151,7 +147,7 @@ def _start(source: Tensor, most: int, longest: int | None) -> _Beams:
 
 
 def _continuations(model: Autoregressive, hidden: Tensor, beams: _Beams, number: int) -> BestWords:
-    """The likeliest next words of every hypothesis; EOS alone where it is full. (B * K, number) each."""
+    """The most likely next words of every hypothesis, or EOS at maximum length. (B * K, number) each."""
     likeliest = model.next_words(hidden, number)
     if not beams.full.any():
         return likeliest
@@ -163,29 +159,29 @@ def _continuations(model: Autoregressive, hidden: Tensor, beams: _Beams, number:
 
 
 def _rank(beams: _Beams, continuations: BestWords, number: int) -> _Ranked:
-    """The best of all hypotheses' continuations; totals of -inf where there are not as many."""
+    """The best continuations of all hypotheses; totals are -inf if there are fewer."""
     batch, _ = beams.totals.shape
-    each = continuations.ids.shape[1]
-    log_probs = continuations.log_probs.view(batch, -1)  # (B, K * each)
-    totals = beams.totals.repeat_interleave(each, dim=1) + log_probs
+    per_hypothesis = continuations.ids.shape[1]
+    log_probs = continuations.log_probs.view(batch, -1)  # (B, K * per_hypothesis)
+    totals = beams.totals.repeat_interleave(per_hypothesis, dim=1) + log_probs
     missing = max(0, number - totals.shape[1])
     best, places = F.pad(totals, (0, missing), value=-torch.inf).topk(number, dim=1)
     places = places.clamp(max=totals.shape[1] - 1)
     words = continuations.ids.view(batch, -1).gather(1, places)
-    return _Ranked(places // each, words, log_probs.gather(1, places), best)
+    return _Ranked(places // per_hypothesis, words, log_probs.gather(1, places), best)
 
 
 def _note_ends(
-    beams: _Beams, ranked: _Ranked, beam: int, length_penalty: float, found: dict[int, Hypothesis[int]]
+    beams: _Beams, ranked: _Ranked, beam: int, length_penalty: float, finished: dict[int, Hypothesis[int]]
 ) -> _Beams:
-    """Count the hypotheses that end here, and note the best one where it beats all before."""
+    """Count the hypotheses that end here, and keep the best one if it beats all earlier ones."""
     tokens = beams.words.shape[2]  # of a hypothesis that ends here, EOS included
     totals = ranked.totals[:, :beam].masked_fill(ranked.words[:, :beam] != EOS, -torch.inf)
     scores, places = (totals / tokens**length_penalty).max(dim=1)
     for b in (scores > beams.best).nonzero()[:, 0].tolist():
         k = int(ranked.parents[b, places[b]])
         words, log_probs = beams.words[b, k, 1:], beams.log_probs[b, k, 1:]
-        found[int(beams.sentences[b])] = Hypothesis(
+        finished[int(beams.sentences[b])] = Hypothesis(
             tuple(words.tolist()), tuple(log_probs.exp().tolist()), float(scores[b]), tokens
         )
     ended = beams.ended + (totals > -torch.inf).sum(dim=1)
@@ -193,26 +189,27 @@ def _note_ends(
 
 
 def _done(beams: _Beams, ranked: _Ranked, beam: int, length_penalty: float) -> Tensor:
-    """The sentences with enough hypotheses, or whose best one cannot be beaten: (B,) bool.
+    """The sentences with enough finished hypotheses, or with one that cannot be beaten: (B,) bool.
 
-    Log probabilities only fall, and nothing is longer than the limit and EOS; so this bounds what goes on.
+    Log probabilities only decrease, and no hypothesis is longer than the limit and EOS: this bounds the score
+    of those that continue.
     """
-    going_on = ranked.totals.masked_fill(ranked.words == EOS, -torch.inf).amax(dim=1)
-    bound = going_on / (beams.limits + 1) ** length_penalty
+    unfinished = ranked.totals.masked_fill(ranked.words == EOS, -torch.inf).amax(dim=1)
+    bound = unfinished / (beams.limits + 1) ** length_penalty
     return (beams.ended >= beam) | (beams.best >= bound)
 
 
 def _advance(beams: _Beams, ranked: _Ranked, beam: int) -> _Beams:
     """The `beam` best continuations that are not EOS. Each sees what its parent saw, and its own new word."""
-    on = (ranked.words == EOS).int().argsort(dim=1, stable=True)[:, :beam]
-    parents = ranked.parents.gather(1, on)
+    best = (ranked.words == EOS).int().argsort(dim=1, stable=True)[:, :beam]
+    parents = ranked.parents.gather(1, best)
     batch = torch.arange(len(parents), device=parents.device)[:, None]
     itself = torch.eye(beam, dtype=torch.bool, device=parents.device).expand(len(parents), -1, -1)
-    words, log_probs = ranked.words.gather(1, on), ranked.log_probs.gather(1, on)
+    words, log_probs = ranked.words.gather(1, best), ranked.log_probs.gather(1, best)
     return replace(
         beams,
         words=torch.cat([beams.words[batch, parents], words[:, :, None]], dim=2),
         log_probs=torch.cat([beams.log_probs[batch, parents], log_probs[:, :, None]], dim=2),
-        totals=ranked.totals.gather(1, on),
+        totals=ranked.totals.gather(1, best),
         visible=torch.cat([beams.visible[batch, parents], itself], dim=2),
     )

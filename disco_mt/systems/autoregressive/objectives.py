@@ -1,4 +1,4 @@
-"""The autoregressive transformer's objective: the next word, and EOS after the last."""
+"""The objective of the autoregressive transformer: the next word, and EOS after the last."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from disco_mt.systems.autoregressive.model import Autoregressive
 
 
 def autoregressive(model: Autoregressive, batch: Batch, key: int, learning: Learning) -> Losses:
-    """Teacher forcing; nothing is random but dropout."""
+    """Teacher forcing; only dropout is random."""
     hidden = model.decode(batch.target, model.encode(batch.source, batch.memory))
     return word_loss(model, hidden, batch.target, batch.target != PAD, learning.smoothing)

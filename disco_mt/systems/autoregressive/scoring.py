@@ -1,4 +1,4 @@
-"""Given targets scored by an autoregressive model, in one teacher-forced pass."""
+"""Scores of given targets by an autoregressive model, in one teacher-forced pass."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from disco_mt.systems.autoregressive.model import Autoregressive
 def score_targets(
     model: Autoregressive, target: Tensor, encoded: Encoded, both_directions: bool = False
 ) -> TargetScores:
-    """log P of words and EOS, left to right: it has no other direction. target: (rows, tgt) with EOS."""
+    """log P of words and EOS, always left to right. target: (rows, tgt) with EOS."""
     words, eos = context.words_and_eos(target)
     hidden = model.decode(target, encoded)
     log_probs = placed(model.word_log_probs(hidden[words], target[words]), words)

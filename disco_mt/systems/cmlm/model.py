@@ -1,4 +1,4 @@
-"""The conditional masked language model (Ghazvininejad et al. 2019): a transformer that fills in masks."""
+"""The conditional masked language model (Ghazvininejad et al. 2019)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from disco_mt.nn.encoder import Encoded
 
 
 class CMLM(ParallelModel):
-    """Contextual keys and values: safe, because a word to be predicted is not in the input, `<mask>` is."""
+    """Contextual keys and values: safe, because the input has `<mask>` in place of words to predict."""
 
     sees_masks = True
 

@@ -1,4 +1,4 @@
-"""The CMLM objective: a uniform number of masked words on [1, N], the loss on masked words only."""
+"""The CMLM objective: a uniform number of masked words from 1 to N, and a loss on masked words only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from disco_mt.systems.cmlm.model import CMLM
 
 
 def cmlm(model: CMLM, batch: Batch, key: int, learning: Learning) -> Losses:
-    """Y_mask ~ RS(Y) is predicted from X and the rest; `<mask>` stands in the input and is visible."""
+    """Y_mask ~ RS(Y) is predicted from X and the other words; `<mask>` tokens are visible."""
     words, eos = context.words_and_eos(batch.target)
     masked = random_masks(key, batch.sentence, words)
     encoded = model.encode(batch.source, batch.memory)
@@ -25,7 +25,7 @@ def cmlm(model: CMLM, batch: Batch, key: int, learning: Learning) -> Losses:
 
 
 def random_masks(key: int, sentence: Tensor, words: Tensor) -> Tensor:
-    """Which words are masked, keyed by sentence. words: (batch, tgt) bool -> (batch, tgt) bool."""
+    """Random masks, keyed by sentence. words: (batch, tgt) bool -> (batch, tgt) bool."""
     number = (uniform(sentence_keys(mix(key, 1), sentence), 1) * words.sum(1, keepdim=True)).long() + 1
     draws = integers(sentence_keys(key, sentence), words.shape[1])
     return words & (context.ranks(draws, among=words) < number)

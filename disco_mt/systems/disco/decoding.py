@@ -1,9 +1,9 @@
-"""How a DisCo decodes beside mask-predict: Algorithm 1 in several orders, and word by word.
+"""Decoding with DisCo: Algorithm 1 in several orders, and word by word (mask-predict is in decoding/).
 
-Parallel easy-first (Section 3.2) predicts each word from the words that were easier than it: the order z is
-that of the first pass's probabilities and stays fixed. At the latest after N + 1 passes nothing changes any
-more, since rank r depends on lower ranks only. The other orders are ablations (Section 5.2), or more
-candidates for reranking; all-but-itself is no order and may cycle.
+Parallel easy-first (Section 3.2) predicts each word from the words that were easier: the order z is that of
+the probabilities in the first pass and stays fixed. It converges within N + 1 passes, since rank r depends
+only on lower ranks. The other orders are ablations (Section 5.2), or give more candidates for reranking;
+all-but-itself is not an order and may cycle.
 """
 
 from __future__ import annotations
@@ -26,27 +26,26 @@ from disco_mt.systems.system import Order
 
 
 def easy_first_order(log_probs: Tensor, words: Tensor, eos: Tensor, pinned: Tensor | None = None) -> Tensor:
-    """The easier words, by the probabilities of the first pass; pinned words come before all others."""
-    sure = log_probs if pinned is None else log_probs.masked_fill(pinned, torch.inf)
-    return context.by_order(context.easy_first_order(sure, words), words, eos)
+    """Words see those that were easier in the first pass; pinned words come first."""
+    pins_first = log_probs if pinned is None else log_probs.masked_fill(pinned, torch.inf)
+    return context.by_order(context.easy_first_order(pins_first, words), words, eos)
 
 
 def left_to_right_order(
     log_probs: Tensor, words: Tensor, eos: Tensor, pinned: Tensor | None = None
 ) -> Tensor:
-    """The words before it, and the pinned ones."""
+    """Words see those before them, and pinned words."""
     return easy_first_order(-_places(words), words, eos, pinned)
 
 
 def right_to_left_order(
     log_probs: Tensor, words: Tensor, eos: Tensor, pinned: Tensor | None = None
 ) -> Tensor:
-    """The words after it, and the pinned ones."""
+    """Words see those after them, and pinned words."""
     return easy_first_order(_places(words), words, eos, pinned)
 
 
 def all_but_itself(log_probs: Tensor, words: Tensor, eos: Tensor, pinned: Tensor | None = None) -> Tensor:
-    """All other words."""
     return context.all_but_itself(words, eos)
 
 
@@ -66,16 +65,15 @@ ORDERS: dict[str, Order] = {
 def refine_in_order(
     model: DisCo, source: Tensor, options: DecodingOptions, request: DecodeRequest
 ) -> list[Hypothesis[int]]:
-    """Algorithm 1 in the order that the strategy names; with effort "high" in three orders side by side."""
+    """Algorithm 1 in the order of the strategy, or with effort "high" in three orders in parallel."""
     orders = [ORDERS[name] for name in options.orders]
 
     def visibility(log_probs: Tensor, candidates: Candidates) -> Tensor:
         pinned = None if candidates.pins is None else candidates.words & ~candidates.free
-        arguments = log_probs, candidates.words, candidates.eos, pinned
-        every = torch.stack([order(*arguments) for order in orders])
+        by_order = [order(log_probs, candidates.words, candidates.eos, pinned) for order in orders]
         rows = torch.arange(len(log_probs), device=log_probs.device)
-        number = rows % candidates.beam // (candidates.beam // len(orders))  # the first copy, the second, ...
-        return every[number, rows]
+        copy = rows % candidates.beam // (candidates.beam // len(orders))  # the first copy, the second, ...
+        return torch.stack(by_order)[copy, rows]
 
     return refine(model, source, visibility, options, request)
 
@@ -84,26 +82,26 @@ def refine_in_order(
 def decode_autoregressively(
     model: DisCo, source: Tensor, options: DecodingOptions, request: DecodeRequest
 ) -> list[Hypothesis[int]]:
-    """Greedy decoding, word by word, at the K likeliest lengths; source: (batch, src).
+    """Greedy decoding, word by word, at the K most likely lengths. source: (batch, src).
 
-    The fixed point of left-to-right refinement, reached in N passes of one row each: keys and values are
-    contextless, so those of a word are computed once, when it is known, and no other word's row changes. The
-    winner has the highest (sum_n log P(Y_n | Y_<n, X) + length_weight * log P(N | X)) / N. Its score, as in
-    every strategy with a length beam, is the mean log probability of its words.
+    The result is the fixed point of left-to-right refinement, in N passes of one row each: keys and values
+    are contextless, so those of a word are computed once. The winner has the highest (sum_n log P(Y_n | Y_<n,
+    X) + length_weight * log P(N | X)) / N. Its score is the mean log probability of its words, as in every
+    strategy with a length beam.
     """
     candidates = length_candidates(model, model.encode(source), options.length_beam)
-    found = _word_by_word(model, candidates)
+    decoded = _word_by_word(model, candidates)
     length_scores = options.weight * candidates.log_probs / candidates.lengths
-    winner = (candidates.scores(found.log_probs) + length_scores).argmax(dim=1)
+    winner = (candidates.scores(decoded.log_probs) + length_scores).argmax(dim=1)
     recorder = Recorder("autoregressive", len(source), request)
     passes = candidates.lengths.amax(dim=1)
     for steps in sorted(set(passes.tolist())):
-        recorder.finish(candidates, passes == steps, found, winner, steps)
+        recorder.finish(candidates, passes == steps, decoded, winner, steps)
     return recorder.results()
 
 
 def _word_by_word(model: DisCo, candidates: Candidates) -> BestWords:
-    """The words of every candidate; a candidate leaves the batch with its last word. (rows, tgt) each."""
+    """The words of every candidate; a candidate leaves the batch after its last word. (rows, tgt) each."""
     encoded, cache = candidates.encoded, KVCache(len(model.layers))
     ids = candidates.blank()
     log_probs = torch.zeros(ids.shape, dtype=model.output.weight.dtype, device=ids.device)
@@ -113,18 +111,18 @@ def _word_by_word(model: DisCo, candidates: Candidates) -> BestWords:
     for n in range(int(lengths.max())):
         best = model.best_words(_next_position(model, newest, n, cache, encoded))
         ids[rows, n], log_probs[rows, n] = best
-        on = (lengths[rows] > n + 1).nonzero()[:, 0]
-        newest = model.embed(best.ids[on, None], start=n + model.config.start_token)
-        if len(on) < len(rows):
-            rows, encoded = rows[on], encoded.rows(on)
-            cache.select(on)
+        unfinished = (lengths[rows] > n + 1).nonzero()[:, 0]
+        newest = model.embed(best.ids[unfinished, None], start=n + model.config.start_token)
+        if len(unfinished) < len(rows):
+            rows, encoded = rows[unfinished], encoded.rows(unfinished)
+            cache.select(unfinished)
     return BestWords(ids, log_probs)
 
 
 def _anchors(model: DisCo, lengths: Tensor) -> Tensor:
-    """The first keys: EOS at its own place in each candidate, and the start token if the model has one.
+    """The first keys: EOS at the end of each candidate, and the start token if the model has one.
 
-    No row needs a mask after that. lengths: (rows,) -> (rows, 1 or 2, width).
+    So no row needs a mask. lengths: (rows,) -> (rows, 1 or 2, width).
     """
     places = lengths[:, None]
     if not model.config.start_token:
@@ -134,7 +132,7 @@ def _anchors(model: DisCo, lengths: Tensor) -> Tensor:
 
 
 def _next_position(model: DisCo, newest: Tensor, n: int, cache: KVCache, encoded: Encoded) -> Tensor:
-    """Position n (from 0) seen from its anchors and the words before it. newest: (rows, new keys, width)."""
+    """Hidden state of position n, given anchors and the words before it. newest: (rows, new keys, width)."""
     h = model.queries(1, start=n).expand(len(newest), -1, -1)
     for number, (layer, source) in enumerate(zip(model.decoder_layers, encoded.cross, strict=True)):
         keys = cache.extend(number, layer.contextless_keys(newest))

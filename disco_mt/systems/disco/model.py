@@ -1,4 +1,4 @@
-"""The DisCo transformer (Section 2): every position is predicted from its own context, in one pass."""
+"""The DisCo transformer (Section 2): every position is predicted from its own context, all in one pass."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from disco_mt.nn.encoder import Encoded
 
 
 class DisCo(ParallelModel):
-    """Queries start from positions alone; keys and values are contextless in every layer.
+    """Queries start from positions only; keys and values are contextless in every layer.
 
-    If keys saw the layer before, two positions that see each other would leak their own words to themselves
-    (the paper's [A, B] cycle). So k_n, v_n = Proj(w_n + p_n) at every depth, and any visibility is safe.
+    If keys came from the layer below, two positions that see each other would leak their own words to
+    themselves (the paper's [A, B] cycle). So k_n, v_n = Proj(w_n + p_n) in every layer, and any visibility is
+    safe.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -26,25 +27,25 @@ class DisCo(ParallelModel):
     def decode(self, tokens: Tensor, visible: Tensor, encoded: Encoded) -> Tensor:
         """tokens: (batch, tgt); visible: (batch, tgt, tgt), see context.py -> (batch, tgt, width).
 
-        tokens[n] influences only the rows that may see n; its own row never (unless `visible` says so).
+        tokens[n] influences only rows that may see n, so not its own row unless visible[n, n] is True.
         """
         embedded = self.dropout(self.embed(self._with_start(tokens)))  # w_n + p_n
         if self.config.start_token:
             visible = F.pad(visible, (1, 0), value=True)
         queries = self.queries(tokens.shape[1])
-        h = self.dropout(queries.expand(len(tokens), -1, -1))  # q_n starts from p_n alone
+        h = self.dropout(queries.expand(len(tokens), -1, -1))  # q_n starts from p_n only
         for layer, source in zip(self.decoder_layers, encoded.cross, strict=True):
             h = layer(h, layer.contextless_keys(embedded), visible, source, encoded.visible)
         hidden: Tensor = self.norm(h)
         return hidden
 
     def queries(self, length: int, start: int = 0) -> Tensor:
-        """Where the queries of `length` positions from `start` on begin: (length, width)."""
+        """The initial queries of `length` positions from `start` on: (length, width)."""
         positions: Tensor = self.positions(length, start)
         return positions if self.query_word is None else positions + self.query_word
 
     def _with_start(self, tokens: Tensor) -> Tensor:
-        """The tokens that have keys: with the start token in front, if the model has one."""
+        """Tokens with the start token in front, if the model has one."""
         if not self.config.start_token:
             return tokens
         return torch.cat([torch.full_like(tokens[:, :1], BOS), tokens], dim=1)

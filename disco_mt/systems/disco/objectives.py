@@ -1,4 +1,4 @@
-"""The objectives of a DisCo: they differ in who sees whom (Sections 2.1, 2.5 and 5.1)."""
+"""Objectives for DisCo models, which differ in the visibility mask (Sections 2.1, 2.5 and 5.1)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def disco(model: DisCo, batch: Batch, key: int, learning: Learning) -> Losses:
 
 
 def left_to_right(model: DisCo, batch: Batch, key: int, learning: Learning) -> Losses:
-    """An autoregressive DisCo (Section 2.5): Y_obs^n = Y_{<n}. It never predicts EOS: its length is given."""
+    """Autoregressive DisCo (Section 2.5): Y_obs^n = Y_{<n}. EOS is not predicted: the length is given."""
     visible = context.left_to_right(*context.words_and_eos(batch.target))
     return visible_loss(model, batch, visible, learning)
 
@@ -45,9 +45,8 @@ def cloze(model: DisCo, batch: Batch, key: int, learning: Learning) -> Losses:
 def easy_first(model: DisCo, batch: Batch, key: int, learning: Learning) -> Losses:
     """Easy-first training (Section 5.1): two passes as in inference, their losses summed.
 
-    P(Y_n | X) first; the order of P(reference word | X) then says who sees whom in the second pass. The order
-    is a choice, not a function to learn through: it is detached. Gradients flow through both passes; the
-    length loss counts once.
+    The order of P(reference word | X) in the first pass determines the visibility in the second. Gradients
+    flow through both passes, but not through the order; the length loss counts once.
     """
     words, eos = context.words_and_eos(batch.target)
     encoded = model.encode(batch.source, batch.memory)
@@ -62,11 +61,11 @@ def easy_first(model: DisCo, batch: Batch, key: int, learning: Learning) -> Loss
 
 
 def mixture(model: DisCo, batch: Batch, key: int, learning: Learning) -> Losses:
-    """One model for every use: each sentence draws its context, random, left to right, or after a prefix.
+    """One model for all uses: each sentence draws its kind of context: random, left to right, or a prefix.
 
-    The expected loss is the weighted sum of the objectives, at the cost of one. The teacher of a converted
-    model can say more than one word about a left-to-right position: its whole distribution there, from one
-    teacher-forced pass of its decoder, which shares the frozen encoder.
+    The expected loss is the weighted sum of these objectives, at the cost of one. For left-to-right sentences
+    of a converted model, the target can include the teacher's distribution: one teacher-forced pass of its
+    decoder, which shares the frozen encoder.
     """
     options = learning.options
     words, eos = context.words_and_eos(batch.target)
@@ -87,14 +86,14 @@ def mixture(model: DisCo, batch: Batch, key: int, learning: Learning) -> Losses:
     else:
         taught = ordered[:, :, 0] & words
         soft = _soft_targets(learning, batch, ordered[:, 0, 0])
-        losses = word_loss(model, hidden, batch.target, taught, learning.smoothing, soft).together(
+        losses = word_loss(model, hidden, batch.target, taught, learning.smoothing, soft).joined(
             word_loss(model, hidden, batch.target, words & ~taught, learning.smoothing)
         )
     return with_length(losses, encoded, batch.target)
 
 
 def visible_loss(model: DisCo, batch: Batch, visible: Tensor, learning: Learning) -> Losses:
-    """visible: (batch, tgt, tgt). Sum over all words of the smoothed NLL, plus the length's."""
+    """Label-smoothed NLL of all words, plus the length loss. visible: (batch, tgt, tgt)."""
     words, _ = context.words_and_eos(batch.target)
     hidden, encoded = _hidden_and_encoded(model, batch, visible)
     losses = word_loss(model, hidden, batch.target, words, learning.smoothing)
@@ -108,7 +107,7 @@ def _hidden_and_encoded(model: DisCo, batch: Batch, visible: Tensor) -> tuple[Te
 
 @torch.no_grad()
 def _soft_targets(learning: Learning, batch: Batch, chosen: Tensor) -> SoftTargets:
-    """The teacher's distribution at every word of the chosen sentences. chosen: (batch,) bool."""
+    """The teacher's distribution for every word of the chosen sentences. chosen: (batch,) bool."""
     teacher = learning.teacher
     assert isinstance(teacher, Autoregressive)
     target = batch.target[chosen]

@@ -1,4 +1,4 @@
-"""Given targets scored by a DisCo model, left to right or in both directions, in one pass."""
+"""Scores of given targets by a DisCo model, left to right or in both directions, in one pass."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from disco_mt.nn.encoder import Encoded
 from disco_mt.systems.disco.model import DisCo
 
 Direction = Callable[[Tensor, Tensor], Tensor]
-"""(words, eos) -> who sees whom."""
+"""(words, eos) -> visibility."""
 
 
 def directions(both: bool) -> Sequence[Direction]:
-    """The orders in which targets are scored; the score of a word is its mean over them."""
+    """The directions in which targets are scored; a word's score is the mean over them."""
     return [context.left_to_right, context.right_to_left] if both else [context.left_to_right]
 
 
