@@ -1,4 +1,4 @@
-"""The files of a corpus, and what every source does with them: find, hash, read, sample, write."""
+"""The files of a corpus: find, hash, read, sample and write them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Parts:
     """The parts of a corpus of many corpora. Names are ids of `mtdata list`."""
 
     folder: str = ""
-    """Its folder in the folder of corpora."""
+    """The name of its folder in the folder of corpora."""
     train: tuple[str, ...] = ()
     by_hand: tuple[str, ...] = ()
     """Training corpora that mtdata lacks: put their files beside the others by hand."""
@@ -46,7 +46,7 @@ class Parts:
 
     def __post_init__(self) -> None:
         if not self.folder and not self.train and not self.by_hand:
-            return  # there are none
+            return  # no parts
         for name in ("folder", "test"):
             if not getattr(self, name):
                 raise UserError(f"data.parts.{name} is missing")
@@ -58,16 +58,16 @@ class Parts:
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """Where a corpus is: files of its splits, or files that splits are made from, or (phrasebook) nowhere."""
+    """The files of a corpus: those of its splits, or raw files to convert; the phrasebook has none."""
 
     source: SourceName
     languages: Languages
-    splits: dict[str, SplitFiles] = field(default_factory=dict)  # references begin with the source sentence
-    raw: dict[str, Path] = field(default_factory=dict)  # what each file is -> a file that must be converted
-    held_out: int = 0  # every nth pair of the training text is for validation; 0: none
+    splits: dict[str, SplitFiles] = field(default_factory=dict)  # references: after the source sentence
+    raw: dict[str, Path] = field(default_factory=dict)  # role -> a file that must be converted
+    held_out: int = 0  # every nth training pair is held out for validation; 0: none
 
     def paths(self) -> dict[str, Path]:
-        """What each file is -> the file."""
+        """Role of each file -> the file."""
         named = {
             f"{name}.{role}": path
             for name, files in self.splits.items()
@@ -79,21 +79,21 @@ class SourceFiles:
         return self.raw | {name: path for name, path in named.items() if path is not None}
 
     def hashes(self, memory: Path | None = None) -> dict[str, str]:
-        """The SHA-256 of what is in each file: the same for a file and its .gz.
+        """The SHA-256 of the content of each file: the same for a file and its .gz.
 
-        memory: a file that remembers those of large files, for as long as they are not touched.
+        memory: a file that caches the hashes of large files, as long as they do not change.
         """
         return remembered_hashes(self.paths(), memory)
 
 
-def data_folder(given: Path | None) -> Path | None:
-    """The folder of corpora: the one given, or that of the environment, or none."""
+def data_folder(folder: Path | None) -> Path | None:
+    """The folder of corpora: this one, or that of the environment, or none."""
     from_environment = os.environ.get(ENVIRONMENT)
-    return given or (Path(from_environment) if from_environment else None)
+    return folder or (Path(from_environment) if from_environment else None)
 
 
 def downloads_folder(folder: Path | None) -> Path:
-    """Where a corpus that can be downloaded is or goes: the folder of corpora, or the user's cache folder."""
+    """Where downloaded corpora are: in the folder of corpora, or in the user's cache folder."""
     if folder is not None:
         return folder
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -108,8 +108,8 @@ def only(languages: Languages, fits: bool, rule: str) -> None:
 
 def existing(path: Path) -> Path | None:
     """The file, plain or .gz."""
-    packed = path.with_name(f"{path.name}.gz")
-    return next((each for each in (path, packed) if each.is_file()), None)
+    compressed = path.with_name(f"{path.name}.gz")
+    return next((file for file in (path, compressed) if file.is_file()), None)
 
 
 def read_pairs(source: Path, target: Path) -> Iterator[Pair]:
@@ -147,7 +147,7 @@ def draw(text: str) -> bytes:
 
 
 def sample(files: SplitFiles, limit: int) -> Iterator[Pair]:
-    """`limit` pairs in the order of the corpus, which is read twice and never in memory."""
+    """`limit` random pairs in the order of the corpus, which is read twice and not kept in memory."""
     count = sum(1 for _ in read_pairs(files.source, files.target))
     chosen = {*heapq.nsmallest(limit, range(count), key=lambda number: draw(str(number)))}
     pairs = enumerate(read_pairs(files.source, files.target))

@@ -17,13 +17,13 @@ Memory = dict[str, list[int | str]]  # path -> size, time of the last change, ha
 
 
 def remembered_hashes(paths: dict[str, Path], memory: Path | None) -> dict[str, str]:
-    """The hash of what is in each file. memory: a file in an existing folder, or none."""
+    """The hash of the content of each file. memory: the file of cached hashes."""
     known = _read(memory)
     before = dict(known)
-    found = {name: _remembered(path, known) for name, path in paths.items()}
+    hashes = {name: _remembered(path, known) for name, path in paths.items()}
     if memory is not None and known != before and memory.parent.is_dir():
         write_text(memory, json.dumps(known, indent=2) + "\n")
-    return found
+    return hashes
 
 
 def _read(memory: Path | None) -> Memory:

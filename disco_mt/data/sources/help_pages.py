@@ -1,4 +1,4 @@
-"""A page of the LibreOffice help (HTML) -> its paragraphs and headings by id."""
+"""The paragraphs and headings of a page of the LibreOffice help (HTML), by id."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ from collections import Counter
 from html.parser import HTMLParser
 
 _TEXT = {"p", "h1", "h2", "h3", "h4", "h5", "h6"}
-_CODE = {"code", "codeintable", "smathcode"}  # classes of paragraphs that are the same in all languages
-_OTHER_SYSTEM = "MAC"  # class of what only a Mac shows, each time beside what the other systems show
+_CODE = {"code", "codeintable", "smathcode"}  # classes of paragraphs that are not translated
+_OTHER_SYSTEM = "MAC"  # class of text that only a Mac shows, next to that of other systems
 _EMPTY = {"br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"}  # have no end tag
 
-Key = tuple[str, int]  # the id of an element, and how often it has occurred before on the page
+Key = tuple[str, int]  # the id of an element, and how often it occurred before on the page
 
 
 def paragraphs(page: str) -> dict[Key, str]:
-    """The text of every paragraph and heading that has an id, white space collapsed, code left out."""
-    reader = _Reader()
-    reader.feed(page)
-    reader.close()
+    """The text of paragraphs and headings with an id, white space collapsed, without code."""
+    parser = _Parser()
+    parser.feed(page)
+    parser.close()
     before: Counter[str] = Counter()
-    found: dict[Key, str] = {}
-    for name, text in reader.found:
+    result: dict[Key, str] = {}
+    for name, text in parser.found:
         if text:
-            found[name, before[name]] = text
-        before[name] += 1  # an empty one counts, as it does in the other language
-    return found
+            result[name, before[name]] = text
+        before[name] += 1  # empty ones count, as they do in the other language
+    return result
 
 
-class _Reader(HTMLParser):
-    """Collects text while inside an element of interest and outside what only a Mac shows."""
+class _Parser(HTMLParser):
+    """Collects the text of the elements of interest, without what only a Mac shows."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[tuple[str, str]] = []
-        self._name: str | None = None  # of the element that is read
+        self._name: str | None = None  # of the current element
         self._text: list[str] = []
-        self._hidden = 0  # how many elements deep inside one that is left out
+        self._hidden = 0  # depth inside an element that is left out
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = dict(attrs)

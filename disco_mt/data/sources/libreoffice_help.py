@@ -1,7 +1,7 @@
 """The help of LibreOffice, which Debian packages in many languages: software manuals, free (MPL-2.0).
 
-The pages of two languages are the same files with the same ids, so a paragraph and its translation are found
-by (page, id, nth occurrence). A paragraph of as many sentences as its translation gives sentence pairs.
+The pages of two languages have the same file names and ids, so paragraphs are aligned by (page, id, nth
+occurrence). A paragraph with as many sentences as its translation gives sentence pairs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PACKAGES = {
     "fr": "libreoffice-help-fr",
     "zh": "libreoffice-help-zh-cn",
 }
-ONE_PAGE_IN = 25  # is held out for validation, and as many for the test
+ONE_PAGE_IN = 25  # is held out for validation, and another for the test
 LEAST_WORDS = 3  # of an English sentence: shorter ones are the names of menus, keys and functions
 
 _NAME: Final = "libreoffice-help"
@@ -45,25 +45,25 @@ def find_packages(folder: Path | None, languages: Languages) -> SourceFiles:
     """The two packages in the folder of the corpus, or in `folder` itself."""
     _check(languages)
     here = _folder(folder, languages)
-    names = _names(languages)
-    return SourceFiles(_NAME, languages, raw={each: debian.package(here, names[each]) for each in languages})
+    packages = {language: debian.package(here, PACKAGES[language]) for language in languages}
+    return SourceFiles(_NAME, languages, raw=packages)
 
 
 def obtain_packages(folder: Path | None, languages: Languages) -> bool:
-    """Download the packages, unless there is a folder of them; returns whether that was done."""
+    """Download the packages, unless their folder exists; returns whether that was needed."""
     _check(languages)
     if _folder(folder, languages).is_dir():
         return False
-    debian.download(list(_names(languages).values()), _new_folder(folder, languages))
+    debian.download([PACKAGES[language] for language in languages], _new_folder(folder, languages))
     return True
 
 
 def write_splits(files: SourceFiles, directory: Path) -> None:
-    """The three splits as text files. Pages are held out whole, and what is seen in train is not tested.
+    """Write the three splits as text files. Whole pages are held out, without sentences that are in train.
 
-    Which pages are held out follows from their names alone, so it is the same in every version and language.
+    Pages are held out by their names, so they are the same in every version and language.
     """
-    target = next(each for each in files.languages if each != "en")
+    target = next(language for language in files.languages if language != "en")
     splits: dict[str, list[Pair]] = {"train": [], "valid": [], "test": []}
     for page, pairs in _pages(files.raw["en"], files.raw[target], target):
         splits[split_of(page)] += pairs
@@ -82,19 +82,15 @@ def _check(languages: Languages) -> None:
     only(languages, fits, f"{_NAME} has en with one of {', '.join(list(PACKAGES)[1:])}")
 
 
-def _names(languages: Languages) -> dict[str, str]:
-    return {language: PACKAGES[language] for language in languages}
-
-
 def _folder(folder: Path | None, languages: Languages) -> Path:
-    """Where the packages are, or (where there are none) would be."""
+    """The folder with the packages, or the one for them if there is none."""
     if folder is not None and not folder.is_dir():
         raise UserError(f"there is no folder {folder}: give the folder of the corpus {_NAME} with --data")
     around = downloads_folder(folder)
     own = [around / name for name in (_new_folder(folder, languages).name, *folder_names(_NAME, languages))]
     if folder is not None and any(folder.glob(f"{_NAME}-*.deb")):
         own.append(folder)
-    return next((each for each in own if each.is_dir()), own[0])
+    return next((path for path in own if path.is_dir()), own[0])
 
 
 def _new_folder(folder: Path | None, languages: Languages) -> Path:
@@ -118,16 +114,16 @@ def _pages(english: Path, other: Path, language: str) -> Iterator[tuple[str, lis
 
 
 def _text_root(unpacked: Path, package: Path) -> Path:
-    found = [*unpacked.glob("usr/share/libreoffice/help/*/text")]
-    if len(found) != 1:
+    roots = [*unpacked.glob("usr/share/libreoffice/help/*/text")]
+    if len(roots) != 1:
         raise UserError(
             f"{package} has no help pages: expected usr/share/libreoffice/help/LANGUAGE/text in it"
         )
-    return found[0]
+    return roots[0]
 
 
 def _sentences(english: dict[Key, str], other: dict[Key, str], language: str) -> Iterator[Pair]:
-    """Sentence pairs of the paragraphs that both have, in the order of the English page."""
+    """Sentence pairs of common paragraphs, in the order of the English page."""
     for key in filter(other.__contains__, english):
         sides = split_sentences(english[key], "en"), split_sentences(other[key], language)
         if len(sides[0]) == len(sides[1]):
@@ -140,16 +136,16 @@ def _is_translation(pair: Pair) -> bool:
 
 
 def split_of(page: str) -> str:
-    """Which split a page belongs to: by its name alone."""
+    """The split of a page, which depends only on its name."""
     number = int.from_bytes(draw(page)[:4]) % ONE_PAGE_IN
     return {0: "valid", 1: "test"}.get(number, "train")
 
 
 def _unseen(pairs: Iterable[Pair], seen: set[str]) -> Iterator[Pair]:
     """The first translation of each English sentence that is new."""
-    found: set[str] = set()
+    new: set[str] = set()
     for english, other in pairs:
         key = letters(english)
-        if key not in seen and key not in found:
-            found.add(key)
+        if key not in seen and key not in new:
+            new.add(key)
             yield english, other
