@@ -66,8 +66,6 @@ class PrepareOptions:
 
 @dataclass(frozen=True)
 class PrepareReport:
-    """The result of `prepare`."""
-
     out: Path
     source_vocabulary_size: int
     target_vocabulary_size: int

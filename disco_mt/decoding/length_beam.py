@@ -134,7 +134,6 @@ def candidates_for(
 
 
 def length_candidates(model: ParallelModel, encoded: Encoded, beam: int) -> Candidates:
-    """Candidates at the predicted lengths."""
     if encoded.length_log_probs is None:
         raise TypeError("this model has no length predictor")
     lengths, log_probs = best_lengths(encoded.length_log_probs, beam, model.config.longest_target)

@@ -61,8 +61,6 @@ _BIAS = "final_logits_bias"
 
 @dataclass(frozen=True)
 class MarianOptions:
-    """Options of an import."""
-
     source_language: str = ""
     """Language code; empty: as the model itself states."""
     target_language: str = ""

@@ -19,8 +19,6 @@ Vocabulary = Literal["joint", "separate"]
 
 @dataclass(frozen=True)
 class VocabularyOptions:
-    """Which vocabularies are learned."""
-
     languages: tuple[str, str]  # source and target
     size: int  # of each vocabulary, special tokens included
     joint: bool = True  # one for both languages, or one for each

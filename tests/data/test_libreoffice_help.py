@@ -15,8 +15,7 @@ import pytest
 from disco_mt.cli import main
 from disco_mt.core.errors import UserError
 from disco_mt.data.sources import find_files, obtain, text_files
-from disco_mt.data.sources.help_pages import paragraphs
-from disco_mt.data.sources.libreoffice_help import split_of
+from disco_mt.data.sources.libreoffice_help import paragraphs, split_of
 from disco_mt.text.lines import read_lines
 
 EN_DE = ("en", "de")

@@ -187,8 +187,8 @@ def test_text_without_spaces_is_sampled_less(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"vocabulary": "shared"}, "vocabulary must be one of joint, separate, got 'shared'"),
-        ({"processing": "spm"}, "processing must be one of raw, moses, pretokenized, got 'spm'"),
+        ({"vocabulary": "shared"}, "vocabulary must be one of joint, separate; got 'shared'"),
+        ({"processing": "spm"}, "processing must be one of raw, moses, pretokenized; got 'spm'"),
         ({"max_length": 0}, "max_length must be at least 1, got 0"),
         ({"max_ratio": 0.5}, "max_ratio must be at least 1, got 0.5"),
         ({"jobs": -1}, "jobs must be at least 0, got -1"),

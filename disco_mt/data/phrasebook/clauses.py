@@ -41,7 +41,6 @@ def action(draw: Draw, frame: Frame, subject: m.Nominal, negatable: bool = True)
 
 
 def arguments(draw: Draw, frame: Frame, subject: m.Nominal, mode: m.Mode) -> m.Clause:
-    """The objects and places of a verb."""
     return m.Clause(
         subject,
         frame.verb,
@@ -80,7 +79,6 @@ def perhaps_fronted(draw: Draw, clause: m.Clause) -> m.Clause:
 
 
 def draw_time(draw: Draw, mode: m.Mode, frame: Frame) -> m.Adverb | None:
-    """A time that fits the mode."""
     past, future = (_NEAR_PAST, _NEAR_FUTURE) if frame.at_hand else (PAST, FUTURE)
     anyway: tuple[m.Adverb | None, ...] = (None, None, *future)
     times: dict[m.Mode, tuple[m.Adverb | None, ...]] = {
@@ -158,7 +156,6 @@ def _object(draw: Draw, frame: Frame, subject: m.Nominal, mode: m.Mode) -> m.Nom
 
 
 def _person(draw: Draw, subject: m.Nominal) -> m.Nominal:
-    """A person other than the subject."""
     if draw.random() < 0.35:
         taken = {"I": ("I", "we"), "we": ("I", "we")}
         own = subject.person if isinstance(subject, m.Pronoun) else "it"
@@ -167,7 +164,6 @@ def _person(draw: Draw, subject: m.Nominal) -> m.Nominal:
 
 
 def _other(draw: Draw, subject: m.Nominal) -> m.Noun:
-    """Somebody else than the subject."""
     return draw.choice([noun for noun in PEOPLE if isinstance(subject, m.Pronoun) or noun != subject.noun])
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import heapq
+import json
 import os
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from disco_mt.core.errors import UserError
-from disco_mt.data.sources.hashes import remembered_hashes
+from disco_mt.core.files import write_text
 from disco_mt.text.lines import read_lines
 
 SourceName = Literal["multi30k", "tatoeba", "phrasebook", "libreoffice-help", "mtdata"]
@@ -19,6 +22,9 @@ Languages = tuple[str, str]
 Pair = tuple[str, str]
 
 ENVIRONMENT = "DISCO_DATA"
+LARGE = 2**28  # bytes: a second to read, or ten from a slow disk
+
+Memory = dict[str, list[int | str]]  # path -> size, time of the last change, hash
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,7 @@ class SourceFiles:
 
         memory: a file that caches the hashes of large files, as long as they do not change.
         """
-        return remembered_hashes(self.paths(), memory)
+        return _cached_hashes(self.paths(), memory)
 
 
 def data_folder(folder: Path | None) -> Path | None:
@@ -152,3 +158,44 @@ def sample(files: SplitFiles, limit: int) -> Iterator[Pair]:
     chosen = {*heapq.nsmallest(limit, range(count), key=lambda number: draw(str(number)))}
     pairs = enumerate(read_pairs(files.source, files.target))
     return (pair for number, pair in pairs if number in chosen)
+
+
+def _cached_hashes(paths: dict[str, Path], memory: Path | None) -> dict[str, str]:
+    """The hash of the content of each file. memory: the file of cached hashes."""
+    known = _read_cache(memory)
+    before = dict(known)
+    hashes = {name: _remembered(path, known) for name, path in paths.items()}
+    if memory is not None and known != before and memory.parent.is_dir():
+        write_text(memory, json.dumps(known, indent=2) + "\n")
+    return hashes
+
+
+def _read_cache(memory: Path | None) -> Memory:
+    """The cache; a broken file is ignored."""
+    try:
+        content = json.loads(memory.read_text(encoding="utf-8")) if memory else {}
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _remembered(path: Path, known: Memory) -> str:
+    try:
+        now = path.stat()
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    if now.st_size < LARGE:
+        return _content_hash(path)
+    key, mark = str(path.resolve()), [now.st_size, now.st_mtime_ns]
+    if known.get(key, [])[:2] != mark:
+        known[key] = [*mark, _content_hash(path)]
+    return str(known[key][2])
+
+
+def _content_hash(path: Path) -> str:
+    """The same for a file and its .gz."""
+    try:
+        with gzip.GzipFile(path) if path.suffix == ".gz" else path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
