@@ -77,6 +77,6 @@ def test_installed_in_an_empty_directory_it_finds_its_recipes(wheel: Path, tmp_p
     assert where.startswith(str(site))
     command = (sys.executable, "-m", "disco_mt", "info", "--json")
     found = json.loads(run(*command, cwd=elsewhere, PYTHONPATH=str(site)))
-    assert found["recipes"] == sorted(path.stem for path in (PACKAGE / "recipes").glob("*.toml"))
+    assert found["recipes"] == sorted(path.stem for path in (PACKAGE / "training" / "recipes").glob("*.toml"))
     assert found["models"] == sorted(path.parent.name for path in PACKAGE.glob("pretrained/*/config.json"))
     assert not list(elsewhere.iterdir())

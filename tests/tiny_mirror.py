@@ -25,6 +25,7 @@ WORDS = {
     "fr": ["fourmi", "abeille", "chat", "chien", "anguille", "renard", "gnou", "poule"],
 }
 SMALL = """like = "{name}"
+reports = ["main"]
 [prepare]
 vocabulary_size = 320
 max_ratio = 1000.0 # its teacher is not trained, and says anything

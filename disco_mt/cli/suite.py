@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,11 +12,13 @@ import tyro
 
 from disco_mt.cli.common import call
 from disco_mt.core.errors import UserError
+from disco_mt.experiments import load
+from disco_mt.reporting.plots import require_matplotlib
 from disco_mt.reporting.reports import first_table
 from disco_mt.reporting.tables import Table, markdown, number
 from disco_mt.suites.package import package
 from disco_mt.suites.stages import Stage
-from disco_mt.suites.suite import find_suite, load_suite, shipped_suites
+from disco_mt.suites.suite import Suite, find_suite, load_suite, shipped_suites
 from disco_mt.suites.workspace import Workspace
 
 Json = Annotated[bool, tyro.conf.arg(name="json")]
@@ -108,7 +111,7 @@ def run(
         quiet: Print errors only.
         json_: Print the scores as JSON.
     """
-    suite = load_suite(name)
+    suite = with_possible_reports(load_suite(name), quiet or json_)
     workspace = Workspace(suite, runs, data)
     workspace.run(stage or None, jobs, quiet or json_, threads, processes, device)
     if json_:
@@ -116,6 +119,22 @@ def run(
     elif not quiet:
         show_results(workspace)
     return 0
+
+
+def with_possible_reports(suite: Suite, quiet: bool) -> Suite:
+    """Without reports that need systems it does not have, or matplotlib; says so before any work."""
+    possible = []
+    for name in suite.reports:
+        experiment = load(name)
+        try:
+            experiment.needs(suite)
+            if experiment.plots:
+                require_matplotlib()
+            possible.append(name)
+        except UserError as error:
+            if not quiet:
+                print(f"left out: report:{name}: {error}", flush=True)
+    return replace(suite, reports=tuple(possible))
 
 
 def show_results(workspace: Workspace) -> None:

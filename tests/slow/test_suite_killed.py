@@ -1,4 +1,4 @@
-"""A suite that is stopped and killed while it trains goes on where it was, and comes to the same end."""
+"""A suite that is stopped and killed while it trains resumes where it was, and comes to the same end."""
 
 from __future__ import annotations
 
@@ -67,6 +67,6 @@ def test_all_stages_two_at_a_time(tmp_path: Path) -> None:
     out, _ = process.communicate(timeout=600)
     assert process.returncode == 0
     assert "[train:mixed] " in out
-    assert "| mixed |" in out
+    assert "| mixed   |" in out
     space = Workspace(load_suite(suite), tmp_path / "runs")
     assert all(stage.done for stage in space.stages())

@@ -36,4 +36,8 @@ def test_every_stage_of_every_system(tmp_path: Path, name: str) -> None:
     assert json.loads(done.stdout).keys() == suite.systems.keys()
     stages = Workspace(suite, tmp_path / "runs", mirror).stages()
     assert all(stage.done for stage in stages)
-    assert len(stages) == 2 + len(suite.systems) * (3 + 1 + 1 + 1)
+    assert len(stages) == 2 + len(suite.systems) * (3 + 1 + 1 + 1) + len(suite.reports)
+    [report] = [stage.output for stage in stages if stage.verb == "report"]
+    text = report.read_text(encoding="utf-8")
+    assert "tokenised BLEU |" in text  # the paper's own measure, on its own corpora
+    assert "No verdicts: models of fewer than 1,000 updates" in text

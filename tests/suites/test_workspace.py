@@ -59,6 +59,8 @@ class Ran:
         flag = "--hypotheses" if arguments[0] == "evaluate" else "--out"
         made = Path(arguments[arguments.index(flag) + 1])
         if not (code := self.code(self.name(arguments))):
+            if arguments[0] == "experiment":
+                write_text(made / "report.md", "# Report\n")
             made.write_text("") if flag == "--hypotheses" else made.mkdir(exist_ok=True)
             show(json.dumps({"bleu": 1.0, "chrf": 2.0, "steps": 3.0}))
         self.running -= 1
@@ -180,6 +182,20 @@ def test_a_suite_ends_with_its_reports(tmp_path: Path, ran: Ran, capsys: pytest.
     assert "| disco   | 1.00 | 2.00 |  3.00 |" in said
     assert "**Ours**\n\n| a |\n| - |\n| 1 |\n\nWhole report:" in said
     assert "Theirs" not in said
+
+
+def test_reports_that_the_suite_has_no_systems_for_are_left_out(
+    tmp_path: Path, ran: Ran, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_corpus(tmp_path / "corpora")
+    path = write_suite(tmp_path, "average = 2", 'average = 2\nreports = ["distillation", "strategies"]')
+    options = ["--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "corpora")]
+    assert main(["suite", "run", str(path), *options, "--stage", "report"]) == 0
+    assert "left out: report:distillation: the suite animals has no cmlm model" in capsys.readouterr().out
+    assert [name for name in ran.since() if "report" in name] == ["report:strategies"]
+    path.write_text(path.read_text().replace('"strategies"', '"strategy"'))
+    assert main(["suite", "run", str(path), *options]) == 2
+    assert "there is no experiment 'strategy'" in capsys.readouterr().err
 
 
 def test_the_command_of_a_report(tmp_path: Path, ran: Ran) -> None:
