@@ -58,10 +58,10 @@ class _Parts:
 
 def say(sentence: m.Sentence) -> tuple[str, ...]:
     """All German sentences for a meaning, distinct, in a fixed order."""
-    found = _say(sentence, "du")
-    if found != (plural := _say(sentence, "ihr")):  # somebody is spoken to
-        found += plural + _say(sentence, "Sie")
-    return tuple(dict.fromkeys(text[0].upper() + text[1:] for text in found))
+    texts = _say(sentence, "du")
+    if texts != (plural := _say(sentence, "ihr")):  # the sentence addresses someone
+        texts += plural + _say(sentence, "Sie")
+    return tuple(dict.fromkeys(text[0].upper() + text[1:] for text in texts))
 
 
 def _say(sentence: m.Sentence, address: Address) -> list[str]:  # noqa: PLR0911 (one per kind of sentence)
@@ -162,7 +162,7 @@ def _second(clause: m.Clause, address: Address, fronting: bool = True) -> list[s
 
 
 def _first(clause: m.Clause, address: Address, asked: bool = False) -> list[str]:
-    """The finite verb first: questions, and whatever follows a question word or a subordinate clause."""
+    """The finite verb first: in questions, after a question word, or after a subordinate clause."""
     return [
         join(parts.predicate.finite, subject, field, parts.predicate.last)
         for parts in _all_choices(clause, address, asked)
@@ -180,7 +180,7 @@ def _final(clause: m.Clause, address: Address) -> list[str]:
 
 
 def _subjects(parts: _Parts) -> list[str]:
-    """A subject behind the verb and the pronouns, which may come before a noun: hilft ihm mein Bruder."""
+    """The subject after the verb, and pronouns, which may come before a noun: hilft ihm mein Bruder."""
     orders = [join(parts.subject, parts.pronouns)]
     if parts.pronouns and not parts.subject_is_pronoun:
         orders.append(join(parts.pronouns, parts.subject))
@@ -188,7 +188,7 @@ def _subjects(parts: _Parts) -> list[str]:
 
 
 def _middle(parts: _Parts) -> list[str]:
-    """The orders of the middle field behind subject and pronouns."""
+    """The possible orders of the middle field after subject and pronouns."""
     time, recipient, definite, end = parts.time, parts.recipient, parts.definite, parts.end
     if parts.particle:  # what is known stands before "nicht" and "gern", what is new after
         return [join(recipient, definite, time, parts.particle, parts.indefinite, end)]

@@ -77,7 +77,7 @@ def find_other_pair(source: SourceName, folder: Path | None, languages: Language
     name = folder_names(source, languages)[0]
     if folder is None or not (folder / name).exists():
         raise UserError(
-            f"the corpus {name} is needed, too: put it into a folder {name} in the folder of corpora, "
+            f"the corpus {name} is also needed: put it into a folder {name} in the folder of corpora, "
             + ("which is given with --data" if folder is None else f"{folder}")
         )
     return find_files(source, folder / name, languages)

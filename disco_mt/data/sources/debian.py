@@ -57,7 +57,7 @@ def _download(apt: str, names: list[str], folder: Path) -> None:
         if done.returncode:
             raise UserError(
                 f"apt-get download {' '.join(names)} failed: {_last_line(done.stderr)}"
-                + (f"; apt-get update failed, too: {_last_line(update.stderr)}" if update.returncode else "")
+                + (f"; apt-get update also failed: {_last_line(update.stderr)}" if update.returncode else "")
             )
 
 

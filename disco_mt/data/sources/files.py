@@ -44,7 +44,7 @@ class Parts:
     """The name of its folder in the folder of corpora."""
     train: tuple[str, ...] = ()
     by_hand: tuple[str, ...] = ()
-    """Training corpora that mtdata lacks: put their files beside the others by hand."""
+    """Training corpora that mtdata lacks: put their files next to the others by hand."""
     valid: str = ""
     valid_one_in: int = 0
     """Without `valid`: every nth training pair is held out for validation."""
@@ -107,7 +107,7 @@ def downloads_folder(folder: Path | None) -> Path:
 
 
 def only(languages: Languages, fits: bool, rule: str) -> None:
-    """Refuse languages that a corpus does not have."""
+    """Raise an error for languages that a corpus does not have."""
     if not fits:
         raise UserError(f"{rule}; got {', '.join(languages)}")
 

@@ -104,7 +104,7 @@ def _folder(folder: Path | None, languages: Languages) -> Path:
 
 def _new_folder(folder: Path | None, languages: Languages) -> Path:
     """One folder per language pair: both packages have the same version, and both directions share them."""
-    other = next(each for each in languages if each != "en")
+    other = next(language for language in languages if language != "en")
     return downloads_folder(folder) / f"{_NAME}-en-{other}"
 
 

@@ -44,17 +44,17 @@ def find_parts(folder: Path | None, languages: Languages, parts: Parts) -> Sourc
         raise UserError(
             f"the corpus {parts.folder} is not complete: {here} has no {_shown(missing, here)} (or .gz)"
         )
-    found = {
+    files = {
         name: (existing(first) or first, existing(second) or second)
         for name, (first, second) in _wanted(here, languages, parts).items()
     }
     raw = {
         f"train.{name}.{language}": path
         for name in (*parts.train, *parts.by_hand)
-        for language, path in zip(languages, found[name], strict=True)
+        for language, path in zip(languages, files[name], strict=True)
     }
     held_out = {"valid": parts.valid, "test": parts.test}
-    splits = {split: SplitFiles(*found[name]) for split, name in held_out.items() if name}
+    splits = {split: SplitFiles(*files[name]) for split, name in held_out.items() if name}
     return SourceFiles("mtdata", languages, splits, raw, parts.valid_one_in)
 
 
