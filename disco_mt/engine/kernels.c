@@ -1,11 +1,11 @@
 /* int8 arithmetic of the incremental engine for x86-64 processors with AMX, Intel's matrix units.
  *
- * One call computes a layer: a product, the operations after it and the quantization for the next one run while
- * the numbers are in the processor's cache. native_runtime.py calls these functions; test_kernels.py compares
- * them with torch.
+ * One call computes a layer: a product, the operations after it and the quantization for the next one run
+ * while the numbers are in the processor's cache. native_runtime.py calls these functions; test_kernels.py
+ * compares them with torch.
  *
- * Matrices are cut into panels of 32 columns: two columns of tiles, each tile 64 x 16 numbers in the layout of
- * AMX, (in / 4, 16, 4). The result for a row never depends on other rows: sums of products are exact, and
+ * Matrices are cut into panels of 32 columns: two columns of tiles, each tile 64 x 16 numbers in the layout
+ * of AMX, (in / 4, 16, 4). The result for a row never depends on other rows: sums of products are exact, and
  * everything else is computed row by row.
  */
 
@@ -523,7 +523,7 @@ void disco_first_layer(const Shape *shape, float *h, int64_t rows, const Attenti
     _tile_release();
 }
 
-/* A row's logits so far: the largest of a word and its entry; the sum of all exponentials is exp(mark) total. */
+/* A row's logits so far: the largest of a word and its entry; all exponentials sum to exp(mark) total. */
 typedef struct {
     float *tops;
     int64_t *places;

@@ -1,4 +1,4 @@
-"""From text files to a dataset directory: everything arrives, or an error says what is wrong."""
+"""From text files to a dataset directory: complete, or an error that names the problem."""
 
 import gzip
 import json
@@ -50,7 +50,7 @@ def options(tmp_path: Path) -> PrepareOptions:
 
 
 def leftovers(options: PrepareOptions) -> list[str]:
-    """Names beside the inputs: nothing may be half-written."""
+    """Names next to the inputs: no partial output may remain."""
     return [
         path.name
         for path in options.out.parent.iterdir()
