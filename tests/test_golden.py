@@ -101,7 +101,7 @@ TIE = 5e-7  # of two probabilities: processors round sums of float32 numbers in 
 
 
 def has_tie(candidates: list[dict[str, Any]]) -> bool:
-    """Are two words of a candidate equally easy in the first pass, up to rounding? Their order is undefined."""
+    """Are two words of a candidate equally easy in the first pass, up to rounding? Their order is open."""
     ordered = [sorted(candidate["probabilities"]) for candidate in candidates]
     return any(b - a < TIE for probabilities in ordered for a, b in pairwise(probabilities))
 

@@ -47,7 +47,7 @@ def word(
 
 
 def visible_positions(order: str, first: list[tuple[int, float]]) -> list[set[int]]:
-    """Visibility after the first pass: the words before it in the order; in easy-first, the more likely ones."""
+    """Visibility after the first pass: the words before it in the order; in easy-first, the easier ones."""
     places = range(len(first))
     ranked = {
         "easy-first": sorted(places, key=lambda n: (-first[n][1], n)),
