@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -13,10 +13,49 @@ from disco_mt.core.special_tokens import EOS, MASK, PAD
 from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.nn.base import BestWords, ParallelModel
 from disco_mt.nn.encoder import Encoded
-from disco_mt.pins.pinned import Placed
 
-if TYPE_CHECKING:
-    from disco_mt.pins.place import Pinned
+
+class Pins(Protocol):
+    """Words that are given, in the rows of a batch of candidates. `pins.pinned.Placed` is one."""
+
+    @property
+    def where(self) -> Tensor:
+        """(rows, tgt) bool."""
+        ...
+
+    @property
+    def ids(self) -> Tensor:
+        """(rows, tgt): the given tokens; elsewhere meaningless."""
+        ...
+
+    @property
+    def scored(self) -> bool:
+        """Do given words have a probability of their own?"""
+        ...
+
+    def rows(self, chosen: Tensor) -> Pins:
+        """Some of the rows."""
+        ...
+
+    def visibility(self, known: Tensor, eos: Tensor, visible: Tensor) -> Tensor:
+        """`visible`, changed so that given words can be scored."""
+        ...
+
+    def keep(self, model: ParallelModel, hidden: Tensor, found: BestWords) -> BestWords:
+        """A pass's predictions with the given words in their places."""
+        ...
+
+
+class PinHook(Protocol):
+    """The hook through which pins enter decoding: `DecodeRequest.pins` of a decoder."""
+
+    def candidates(self, model: ParallelModel, encoded: Encoded, options: DecodingOptions) -> Candidates:
+        """Length candidates with the pins in their places."""
+        ...
+
+    def passes(self, model: ParallelModel) -> list[int]:
+        """Passes that it took to place the pins of each sentence."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -32,7 +71,7 @@ class Candidates:
     words: Tensor  # (B * K, tgt) bool
     eos: Tensor  # (B * K, tgt) bool
     encoded: Encoded  # B * K rows
-    pins: Placed | None = None  # None: no words are pinned
+    pins: Pins | None = None  # None: no words are pinned
     length_penalty: float = 1.0  # alpha; 1: the paper's mean
 
     @property
@@ -127,14 +166,13 @@ def candidates_for(
     """The initial candidates: the K most likely lengths of each sentence, with its pins if there are any."""
     encoded = model.encode(source)
     if request.pins is not None:
-        pinned: Pinned = request.pins
+        pinned: PinHook = request.pins
         return pinned.candidates(model, encoded, options)
     candidates = length_candidates(model, encoded, options.length_beam)
     return replace(candidates, length_penalty=options.alpha)
 
 
 def length_candidates(model: ParallelModel, encoded: Encoded, beam: int) -> Candidates:
-    """Candidates at the predicted lengths."""
     if encoded.length_log_probs is None:
         raise TypeError("this model has no length predictor")
     lengths, log_probs = best_lengths(encoded.length_log_probs, beam, model.config.longest_target)

@@ -1,4 +1,4 @@
-"""The length predictor: what the prior says, what the network adds, and how the prior is fitted."""
+"""The length predictor: the prior, its correction by the network, and fitting the prior."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_prior_without_its_numbers_is_refused(predictor: str, build: Callable[
 
 
 def split_of(pairs: list[tuple[int, int]]) -> Split:
-    """Sentences of so many words (without EOS)."""
+    """Sentences with these numbers of words (without EOS)."""
 
     def side(numbers: list[int]) -> Side:
         offsets = np.concatenate([[0], np.cumsum(numbers)])
