@@ -16,16 +16,12 @@ from disco_mt.translator import Translator
 
 @dataclass(frozen=True)
 class Sentence:
-    """What is decoded as one, and the words it must contain."""
-
     text: str
     pins: tuple[Pin, ...] = ()
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentences that are decoded together, and how."""
-
     sentences: Sequence[Sentence]
     options: DecodingOptions
     trace: bool = False
@@ -50,8 +46,6 @@ class Decoder(Protocol):
 
 @dataclass(frozen=True)
 class LocalDecoder:
-    """A translator in this process."""
-
     translator: Translator
 
     @property

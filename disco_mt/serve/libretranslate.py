@@ -99,7 +99,6 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def libretranslate_routes(service: Service) -> APIRouter:
-    """The four paths that clients use."""
     router = APIRouter(tags=["LibreTranslate"])
 
     @router.post(

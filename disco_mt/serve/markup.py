@@ -77,7 +77,6 @@ class _Splitter(HTMLParser):
         return self.starts[line - 1] + column
 
     def _begin(self, text: bool) -> None:
-        """From here on it is text, or it is not."""
         if text == self.in_text:
             return
         self._copy(self._at())
@@ -92,7 +91,6 @@ class _Splitter(HTMLParser):
         self.done = end
 
     def copy_rest(self) -> None:
-        """What is left at the end."""
         self._copy(len(self.html))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

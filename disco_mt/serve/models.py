@@ -24,8 +24,6 @@ from disco_mt.translator import Translator
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model under the name by which clients know it."""
-
     name: str
     kind: str  # a key of systems.SYSTEMS
     text: TextPair
@@ -33,18 +31,15 @@ class ServedModel:
 
     @staticmethod
     def local(name: str, translator: Translator) -> ServedModel:
-        """In this process."""
         kind = translator.model.config.kind
         return ServedModel(name, kind, translator.text, LocalDecoder(translator))
 
     @property
     def source(self) -> str:
-        """Source language."""
         return self.text.source.language
 
     @property
     def target(self) -> str:
-        """Target language."""
         return self.text.target.language
 
     @property
@@ -64,7 +59,6 @@ class ServedModel:
         return "\n".join(space.join(sentences) for sentences in lines)
 
     def strategy(self, options: DecodingOptions) -> str:
-        """The strategy that will be used."""
         return strategy_for(self.kind, options.strategy)
 
     def check(self, options: DecodingOptions, pinned: bool) -> None:
@@ -74,7 +68,6 @@ class ServedModel:
             check_pinnable(self.kind, options.strategy)
 
     def translate(self, batch: Batch, on_pass: OnPass[str] | None = None) -> list[Translation]:
-        """One translation per sentence, each to the last bit as if it were alone."""
         return self.decoder.translate(batch, on_pass)
 
 
@@ -85,7 +78,6 @@ class Models:
     all: tuple[ServedModel, ...]
 
     def named(self, name: str) -> ServedModel | None:
-        """The model of that name."""
         return next((model for model in self.all if model.name == name), None)
 
     def pair(self, source: str, target: str) -> ServedModel | None:

@@ -29,13 +29,11 @@ TRIM_EVERY = 20.0  # seconds; one trim costs about 0.2, since what was given bac
 
 
 class ModelFailed(Exception):  # noqa: N818 - as it reads
-    """The model raised, or its process has ended."""
+    pass
 
 
 @dataclass(frozen=True)
 class Task:
-    """One batch, and whether its passes are to be sent back."""
-
     batch: Batch
     watched: bool
 
@@ -52,7 +50,6 @@ class ProcessDecoder:
         self._closed = False
 
     def start(self) -> None:
-        """Let the child load its model; `wait` until it is ready."""
         context = multiprocessing.get_context("spawn")  # a fork would copy threads' locks
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(
@@ -80,11 +77,9 @@ class ProcessDecoder:
 
     @property
     def pid(self) -> int | None:
-        """The child's."""
         return None if self._process is None else self._process.pid
 
     def translate(self, batch: Batch, on_pass: OnPass[str] | None = None) -> list[Translation]:
-        """See Decoder."""
         try:
             self._wait_again()
             self._pipe.send(Task(batch, on_pass is not None))
@@ -124,7 +119,6 @@ class ProcessDecoder:
         self._end()
 
     def _end(self) -> int | None:
-        """The exit code of the child, if there was one."""
         process, self._process = self._process, None
         if process is None:
             return None

@@ -26,7 +26,6 @@ from disco_mt.views.view import readable_pieces, to_data
 
 
 def translated_texts(job: Job, translations: Sequence[Translation]) -> list[str]:
-    """The translations of the job's sentences, joined to texts."""
     rest = iter(translations)
     return [job.model.join([[next(rest).text for _ in line] for line in lines]) for lines in job.texts]
 
@@ -134,7 +133,6 @@ def stream(service: Service, job: Job) -> StreamingResponse:
 
 
 def _last_event(job: Job, started: float) -> str:
-    """The result, or why there is none."""
     try:
         translations = job.done.result(timeout=0)
     except HttpError as error:

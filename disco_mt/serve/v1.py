@@ -43,7 +43,6 @@ STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-strea
 
 
 def v1_routes(service: Service) -> APIRouter:
-    """POST /v1/translate, GET /v1/models."""
     router = APIRouter(prefix="/v1", tags=["translate"])
 
     @router.post("/translate", response_model=TranslateAnswer, responses=ERRORS | STREAMED)
