@@ -13,9 +13,8 @@ from disco_mt.decoding.results import OnPass, Translation
 from disco_mt.engine.select import EngineOptions
 from disco_mt.nn.directory import read_config
 from disco_mt.nn.find import find_model
-from disco_mt.serve.decoder import Batch, Decoder, LocalDecoder
-from disco_mt.serve.process import ProcessDecoder
-from disco_mt.systems import check_pinnable, decoder_for, strategy_for, system_for
+from disco_mt.serve.process import Batch, LocalDecoder, ProcessDecoder
+from disco_mt.systems import check_pinnable, decoder_for, system_for
 from disco_mt.text.languages import is_spaceless
 from disco_mt.text.pair import TextPair
 from disco_mt.text.sentences import split_sentences
@@ -27,7 +26,7 @@ class ServedModel:
     name: str
     kind: str  # a key of systems.SYSTEMS
     text: TextPair
-    decoder: Decoder
+    decoder: LocalDecoder | ProcessDecoder
 
     @staticmethod
     def local(name: str, translator: Translator) -> ServedModel:
@@ -57,9 +56,6 @@ class ServedModel:
         """The reverse of `lines`, of translations."""
         space = "" if is_spaceless(self.target) else " "
         return "\n".join(space.join(sentences) for sentences in lines)
-
-    def strategy(self, options: DecodingOptions) -> str:
-        return strategy_for(self.kind, options.strategy)
 
     def check(self, options: DecodingOptions, pinned: bool) -> None:
         """Raise UserError if the options do not fit the model or the pins."""

@@ -13,16 +13,21 @@ import ctypes
 import multiprocessing
 import signal
 import time
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from disco_mt.core.errors import UserError
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.decoding.results import OnPass, Pass, Translation
 from disco_mt.engine.select import EngineOptions
-from disco_mt.serve.decoder import Batch, LocalDecoder
+from disco_mt.pins.parse import Pin
 from disco_mt.serve.http_errors import describe
+from disco_mt.serve.invariant import BatchInvariant
+from disco_mt.translator import Translator
 
 STOP = "stop"  # nobody waits for the sentence any longer
 TRIM_EVERY = 20.0  # seconds; one trim costs about 0.2, since what was given back must be fetched again
@@ -30,6 +35,54 @@ TRIM_EVERY = 20.0  # seconds; one trim costs about 0.2, since what was given bac
 
 class ModelFailed(Exception):  # noqa: N818 - as it reads
     pass
+
+
+@dataclass(frozen=True)
+class Sentence:
+    text: str
+    pins: tuple[Pin, ...] = ()
+
+
+@dataclass(frozen=True)
+class Batch:
+    sentences: Sequence[Sentence]
+    options: DecodingOptions
+    trace: bool = False
+
+
+@dataclass(frozen=True)
+class LocalDecoder:
+    translator: Translator
+
+    @property
+    def rows(self) -> int:
+        """By the plain algorithms, and by an engine that counts."""
+        work = getattr(self.translator.engine, "work", None)
+        return self.translator.model.predicted + (0 if work is None else int(work.rows))
+
+    def translate(self, batch: Batch, on_pass: OnPass[str] | None = None) -> list[Translation]:
+        """One translation per sentence, each to the last bit as if it were alone."""
+        pins = [sentence.pins for sentence in batch.sentences]
+        request = DecodeRequest(
+            pins=pins if any(pins) else None,
+            trace=batch.trace,
+            on_pass=on_pass,
+            batch_tokens=1 << 30,  # what comes here together is decoded together
+        )
+        with BatchInvariant() if self.translator.device == "cpu" else nullcontext():
+            return self.translator.translate(
+                [sentence.text for sentence in batch.sentences],
+                batch.options,
+                request,
+                long="refuse" if request.watched else "split",
+            )
+
+    def warm_up(self) -> None:
+        """The first translation is slow; no client should have to wait for it."""
+        self.translate(Batch([Sentence("Hello.")], DecodingOptions(iterations=2)))
+
+    def close(self) -> None:
+        """Nothing to end: it goes with the process."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +215,6 @@ def trim_memory() -> None:
 
 
 def _load(pipe: Connection, name: str, engine: EngineOptions) -> LocalDecoder | None:
-    from disco_mt.translator import Translator
-
     try:
         decoder = LocalDecoder(Translator.from_pretrained(name, engine))
         decoder.warm_up()

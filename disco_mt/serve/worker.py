@@ -20,12 +20,11 @@ from disco_mt.core.errors import UserError
 from disco_mt.decoding.options import DecodingOptions
 from disco_mt.decoding.results import OnPass, Pass, Translation
 from disco_mt.pins.parse import Pin
-from disco_mt.serve.decoder import Batch, Sentence
 from disco_mt.serve.http_errors import HttpError, busy, describe, draining, failed
 from disco_mt.serve.limits import Limits
 from disco_mt.serve.models import ServedModel
 from disco_mt.serve.monitoring import Metrics
-from disco_mt.serve.process import ModelFailed
+from disco_mt.serve.process import Batch, ModelFailed, Sentence
 
 log = logging.getLogger("disco.serve")
 
