@@ -19,7 +19,7 @@ from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.config import Length
 from disco_mt.nn.length import FURTHEST, length_log_probs, length_prior, shift_places
 from disco_mt.systems.build import build_model, empty_model
-from disco_mt.training.length_prior import fit_length_prior
+from disco_mt.training.recipe import fit_length_prior
 from small_model import make_small
 from tiny import POOLED, PRIOR, padded, random_sources, tiny_config
 
