@@ -27,9 +27,9 @@ from disco_mt.systems.build import build_model, load_weights
 from disco_mt.systems.objective import build_objective
 from disco_mt.training.encoder_states import keep_encoder_states
 from disco_mt.training.gradients import GradientAccumulator, normalise
-from disco_mt.training.memory import keep_freed_memory
 from disco_mt.training.optimizer import build_optimizer
 from disco_mt.training.recipe import load_recipe
+from disco_mt.training.speed import keep_freed_memory
 from disco_mt.training.updates import Plan, Position
 
 UPDATES = 2  # per variant and round

@@ -22,9 +22,8 @@ from disco_mt.evaluation.probe import probe
 from disco_mt.evaluation.quality import measure
 from disco_mt.systems.disco.model import DisCo
 from disco_mt.text.lines import read_lines
-from disco_mt.training.best import BEST
 from disco_mt.training.checkpoints import step_directories
-from disco_mt.training.rundir import read_log
+from disco_mt.training.rundir import BEST, read_log
 from disco_mt.translator import Translator
 
 

@@ -31,9 +31,9 @@ from disco_mt.nn.objective import ObjectiveOptions
 from disco_mt.systems.build import build_model
 from disco_mt.systems.objective import build_objective
 from disco_mt.training.gradients import GradientAccumulator, normalise
-from disco_mt.training.memory import keep_freed_memory
 from disco_mt.training.optimizer import build_optimizer
 from disco_mt.training.options import OptimizerName, TrainingOptions
+from disco_mt.training.speed import keep_freed_memory
 from disco_mt.training.updates import Plan, Position, Update
 
 BATCHES = 3  # different ones, measured in turn

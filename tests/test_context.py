@@ -1,4 +1,4 @@
-"""Who sees whom, against matrices written out by hand (rows: queries, columns: keys, the last one EOS)."""
+"""Visibility masks, against matrices written by hand (rows: queries, columns: keys, the last one EOS)."""
 
 from __future__ import annotations
 

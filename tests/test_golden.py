@@ -101,13 +101,13 @@ TIE = 5e-7  # of two probabilities: processors round sums of float32 numbers in 
 
 
 def has_tie(candidates: list[dict[str, Any]]) -> bool:
-    """Are two words of a candidate equally easy in the first pass, but for rounding? Their order is open."""
+    """Are two words of a candidate equally easy in the first pass, up to rounding? Their order is open."""
     ordered = [sorted(candidate["probabilities"]) for candidate in candidates]
     return any(b - a < TIE for probabilities in ordered for a, b in pairwise(probabilities))
 
 
 def without_rounding(model: Path, source: list[str]) -> dict[str, Any]:
-    """The same sentence in float64, where such a tie is none."""
+    """The same sentence in float64, where there is no such tie."""
     translator = Translator.from_pretrained(model, EngineOptions(engine="reference"))
     translator.model.double()
     options = DecodingOptions("easy-first", iterations=10, length_beam=5)

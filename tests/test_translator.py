@@ -1,4 +1,4 @@
-"""The Python face: load once, translate many; what comes back does not depend on what else was asked."""
+"""The Python API: load once, translate many; results do not depend on batch mates."""
 
 from __future__ import annotations
 

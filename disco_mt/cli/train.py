@@ -11,9 +11,9 @@ import tyro
 
 from disco_mt.cli.common import call, use_threads
 from disco_mt.core.errors import UserError
+from disco_mt.training.loop import TrainingResult
 from disco_mt.training.processes import rank
 from disco_mt.training.recipe import Recipe, load_recipe, shipped_recipes
-from disco_mt.training.session import TrainingResult
 from disco_mt.training.train import train_recipe
 
 Command = TypeVar("Command", bound=Any)  # a dataclass with the fields `recipe` and `settings`

@@ -1,4 +1,4 @@
-"""Batches by token budget: which pairs go together (a plan), and the pairs as tensors."""
+"""Batches by token budget: a plan of the pairs of each batch, and the pairs as tensors."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from disco_mt.core.errors import UserError
 from disco_mt.core.special_tokens import EOS, PAD
 from disco_mt.data.dataset import Lengths, Side, Split
 
-Indices = NDArray[np.int32]  # numbers of pairs
+Indices = NDArray[np.int32]  # of pairs
 
 
 def plan_epoch(
     source_lengths: Lengths, target_lengths: Lengths, max_tokens: int, seed: int, epoch: int
 ) -> list[Indices]:
-    """The batches of one epoch, as indices of pairs: every pair once, pairs of like lengths together.
+    """The batches of one epoch, as indices of pairs: every pair once, pairs of similar lengths together.
 
     In a batch, (number of pairs) x (longest sentence of either side, with EOS) is at most `max_tokens`.
-    The same seed and epoch give the same plan, so training goes on in the middle of an epoch by skipping
-    the batches it has had.
+    The same seed and epoch give the same plan, so training can resume in the middle of an epoch by skipping
+    batches.
     """
     _check_budget(source_lengths, target_lengths, max_tokens)
     random = np.random.Generator(np.random.PCG64([seed, epoch]))
     order = np.arange(len(source_lengths), dtype=np.int32)
     random.shuffle(order)
-    # A stable sort, so that pairs of the same lengths stay mixed, anew in each epoch.
+    # A stable sort keeps pairs of the same lengths shuffled.
     order = order[np.argsort(_key(source_lengths, target_lengths)[order], kind="stable")]
     cuts = _cuts(_counts(source_lengths, target_lengths), max_tokens)
     bounds = list(pairwise([0, *cuts, len(order)] if len(order) else []))
@@ -47,17 +47,17 @@ def collate(split: Split, indices: Indices) -> Batch:
 
 
 def _key(source_lengths: Lengths, target_lengths: Lengths) -> NDArray[Any]:
-    """Sorts by the longer side, and among equals by how much longer one side is than the other.
+    """Sorts by the longer side, then by the difference between the sides.
 
-    The inner order runs upwards and downwards in turn: where one length meets the next, the differences meet
-    too, and a batch that spans the two is padded little.
+    The order of the differences alternates between ascending and descending, so that a batch of two lengths
+    has similar differences and little padding.
 
-    If the longer side has L tokens, the difference is one of -L .. L: L^2 + L + difference is a number of its
-    own for each. Up to L = 255 it fits into 16 bits, which numpy sorts by radix: 10 million in a moment.
+    If the longer side has L tokens, the difference is one of -L .. L, and L^2 + L + difference is unique. Up
+    to L = 255 it fits into 16 bits, which numpy sorts quickly by radix.
     """
     longer = np.maximum(source_lengths, target_lengths)
     short = longer.max(initial=0) < 256
-    longer = longer if short else longer.astype(np.int64)  # its square must fit
+    longer = longer if short else longer.astype(np.int64)  # room for its square
     key: NDArray[Any] = source_lengths - target_lengths
     np.negative(key, out=key, where=longer % 2 == 1)
     key = key + longer * (longer + 1)
@@ -65,20 +65,20 @@ def _key(source_lengths: Lengths, target_lengths: Lengths) -> NDArray[Any]:
 
 
 def _counts(source_lengths: Lengths, target_lengths: Lengths) -> list[int]:
-    """How many pairs have 0, 1, 2, ... tokens on their longer side, without EOS."""
+    """The number of pairs with 0, 1, 2, ... tokens on their longer side, without EOS."""
     counts: list[int] = np.bincount(np.maximum(source_lengths, target_lengths)).tolist()
     return counts
 
 
 def _cuts(counts: list[int], max_tokens: int) -> list[int]:
-    """Where to cut the pairs, ordered by length, so that each batch takes as many as the budget allows."""
+    """Where to cut the pairs, sorted by length, so that each batch uses the budget."""
     cuts: list[int] = []
-    start = end = 0  # of the batch that is being filled; of the pairs up to a length
+    start = end = 0  # of the current batch; of the pairs up to a length
     for length, count in enumerate(counts):
         end += count
         most = max_tokens // (length + 1)  # pairs that a batch can have if its longest sentence is this long
         if count and end - start > most:
-            # What is there of shorter pairs may be more than `most`: it is a batch without any of these.
+            # If there are more than `most` shorter pairs already, they are a batch of their own.
             first = max(start + most, end - count)
             cuts.extend(range(first, end, most))
             start = cuts[-1]

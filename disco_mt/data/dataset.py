@@ -1,7 +1,7 @@
-"""A prepared corpus on disk: token ids in flat files, memory-mapped, so that its size does not matter.
+"""A prepared corpus on disk: token ids in flat, memory-mapped files, so that it need not fit into memory.
 
 A dataset directory has dataset.json (format version, text, splits), the tokenizers, and for each split
-  <split>.source.bin  the ids of all sentences end to end, without EOS (uint16, or uint32 if ids are large)
+  <split>.source.bin  the concatenated ids of all sentences, without EOS (uint16, or uint32 if ids are large)
   <split>.source.idx  int64: sentence i is ids[offsets[i] : offsets[i + 1]]
 and the same for the target; for valid and test also the raw lines (<split>.source.txt, <split>.target.txt)
 and, if there are several translations, <split>.references.tsv (tab-separated, one line per sentence).
@@ -49,9 +49,9 @@ class Side:
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
     def release(self) -> None:
-        """Forget the pages of the files that were looked at: resident memory does not grow with the corpus.
+        """Release the mapped pages that were read, so that resident memory does not grow with the corpus.
 
-        They stay in the system's cache as long as it has room, and come back when they are needed.
+        They stay in the system's cache as long as it has room.
         """
         for array in (self.ids, self.offsets):
             if isinstance(array.base, memoryview) and isinstance(array.base.obj, mmap.mmap):
@@ -85,15 +85,15 @@ class Split:
         return self.source[index], self.target[index]
 
     def source_text(self) -> list[str]:
-        """The source lines as they were given (valid and test only)."""
+        """The original source lines (valid and test only)."""
         return self._text("source")
 
     def target_text(self) -> list[str]:
-        """The target lines as they were given (valid and test only)."""
+        """The original target lines (valid and test only)."""
         return self._text("target")
 
     def references(self) -> list[list[str]]:
-        """All known translations of each sentence; the target alone where no others were given."""
+        """All known translations of each sentence; only the target if there are no others."""
         path = self.directory / f"{self.name}.references.tsv"
         if not path.exists():
             return [[line] for line in self.target_text()]
@@ -108,7 +108,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset directory, opened. "train" is always there; "valid" and "test" if they were given."""
+    """An open dataset directory. "valid" and "test" are optional."""
 
     path: Path
     text: TextPair
@@ -117,7 +117,7 @@ class Dataset:
 
     @staticmethod
     def open(path: Path) -> Dataset:
-        """Map the files of a dataset directory; nothing but the offsets is read."""
+        """Map the files of a dataset directory; only the offsets are read."""
         description = read_description(path, "dataset.json", "a dataset directory (made by `disco prepare`)")
         version = description.get("format_version")
         if not isinstance(version, int) or version > FORMAT_VERSION:
@@ -138,12 +138,12 @@ class Dataset:
 
     @property
     def fingerprint(self) -> str:
-        """Names the contents: dataset.json holds the SHA-256 of every other file."""
+        """Identifies the contents: dataset.json has the SHA-256 of every other file."""
         return sha256(self.path / "dataset.json")
 
 
 def read_description(directory: Path, name: str, expected: str) -> dict[str, Any]:
-    """The JSON object `directory/name`, or a message that `directory` is not what was `expected`."""
+    """The JSON object in `directory/name`, or an error that `directory` is not what was `expected`."""
     path = directory / name
     if not path.is_file():
         raise UserError(f"{directory} is not {expected}: {path} is missing")
@@ -167,7 +167,7 @@ def id_type(vocabulary_size: int) -> np.dtype[Any]:
 
 
 def map_file(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The numbers in a file, read when they are looked at. An empty file cannot be mapped, but has none."""
+    """The numbers in a file, read on access. An empty file cannot be mapped."""
     with path.open("rb") as stream:
         if not path.stat().st_size:
             return np.empty(0, dtype=dtype)

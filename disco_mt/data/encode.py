@@ -1,4 +1,4 @@
-"""Sentence pairs -> the flat files of a split: encoded in chunks, unfit pairs dropped and counted."""
+"""Sentence pairs -> the flat files of a split, in chunks; unsuitable pairs are dropped and counted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 
 CHUNK = 8192  # pairs encoded at a time
 DROP_REASONS = ("empty", "too long", "lop-sided")
-SHORT = 10  # tokens: up to here a ratio of lengths says nothing ("Thanks." / "Ich bedanke mich.")
+SHORT = 10  # tokens: below, the ratio of lengths is not checked ("Thanks." / "Ich bedanke mich.")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class SplitReport:
-    """What a split has, and how many pairs were dropped for which reason."""
+    """The size of a split, and how many pairs were dropped for which reason."""
 
     pairs: int
     source_tokens: int
@@ -52,7 +52,7 @@ def write_split(
     advance: Advance,
     jobs: int = 1,
 ) -> SplitReport:
-    """Write `stem`.source.bin, .source.idx, .target.bin and .target.idx. Without limits all are kept."""
+    """Write `stem`.source.bin, .source.idx, .target.bin and .target.idx. limits: None keeps all pairs."""
     dropped = np.zeros(1 + len(DROP_REASONS), dtype=np.int64)
     with _side_writer(f"{stem}.source") as source, _side_writer(f"{stem}.target") as target:
         for chunk in ordered_map(_Encoder(text, limits), chunks(pairs), jobs):
@@ -75,7 +75,7 @@ def chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
 class _Sentences:
     """The sentences of one side of a chunk that are kept."""
 
-    ids: NDArray[Any]  # (tokens,) end to end
+    ids: NDArray[Any]  # (tokens,) concatenated
     lengths: NDArray[np.int64]  # (sentences,)
 
 
@@ -83,7 +83,7 @@ class _Sentences:
 class _Chunk:
     source: _Sentences
     target: _Sentences
-    reasons: NDArray[np.int64]  # how many pairs are kept, and how many dropped for each of DROP_REASONS
+    reasons: NDArray[np.int64]  # number of pairs kept, and dropped for each of DROP_REASONS
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _reasons(source: list[list[int]], target: list[list[int]], limits: Limits | 
 def reasons_to_drop(
     source: NDArray[np.integer[Any]], target: NDArray[np.integer[Any]], limits: Limits
 ) -> NDArray[np.int64]:
-    """The same, from the lengths of both sides, (pairs,) each."""
+    """The same as `_reasons`, from the lengths of both sides, (pairs,) each."""
     shorter, longer = np.minimum(source, target), np.maximum(source, target)
     too_long = longer > limits.max_length
     lop_sided = (longer > SHORT) & (longer > limits.max_ratio * shorter)
@@ -143,7 +143,7 @@ def reasons_to_drop(
 
 
 class _SideWriter:
-    """Appends sentences to a file of ids and a file of offsets."""
+    """Appends sentences to a file of ids and one of offsets."""
 
     def __init__(self, ids: BinaryIO, offsets: BinaryIO) -> None:
         self.tokens = 0

@@ -1,4 +1,4 @@
-"""The same function over many things, on many cores, with the results in order and little in memory."""
+"""A parallel map over many items, with results in order and bounded memory."""
 
 from __future__ import annotations
 
@@ -16,22 +16,21 @@ from disco_mt.core.errors import UserError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-WAITING = 3  # items per process, at most, that are sent but not yet asked for
+WAITING = 3  # items per process that may be sent ahead
 
 
 def ordered_map(
     function: Callable[[Item], Result], items: Iterable[Item], jobs: int
 ) -> Generator[Result, None, None]:
-    """`function` of each item, in their order: what comes out does not depend on `jobs`.
+    """`function` of each item, in order; results do not depend on `jobs`.
 
-    With more than one job it runs in new processes. It goes there once, so it may hold something big, such as
-    a tokenizer; and items are read only as far as there is somebody to work on them.
+    More than one job run in new processes. The function is sent once per process, so it may contain something
+    large such as a tokenizer; items are read only when a process is free.
     """
     if jobs == 1:
         yield from map(function, items)
         return
-    # New processes rather than copies of this one: it has threads (torch's, the tokenizers'), which do not
-    # survive a copy.
+    # Not forked: the threads of torch and of the tokenizers do not survive a fork.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, context, _install, (function,)) as pool:
         try:
@@ -57,8 +56,8 @@ _function: Callable[[Any], Any]  # of a process of the pool
 
 
 def _install(function: Callable[[Any], Any]) -> None:
-    global _function  # noqa: PLW0603 (a process of the pool has one task)
-    # The processes are the parallelism: threads within them would only fight over the cores.
+    global _function  # noqa: PLW0603 (one task per process)
+    # Threads within the processes would only compete for the cores.
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     _function = function
 

@@ -1,8 +1,8 @@
 """Parallel text files -> a dataset directory (dataset.py says what is in it).
 
-The corpus streams through: files are checked and counted, then a vocabulary is learnt, then the lines are
-encoded chunk by chunk, so that memory does not grow with the corpus. Work on lines is shared out over the
-cores; the files are the same on any number of them.
+Files are checked and counted, then a vocabulary is learned, then the lines are encoded chunk by chunk, so
+that memory does not grow with the corpus. Several processes share the work; the result does not depend on
+their number.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from disco_mt.core.errors import UserError
 from disco_mt.core.files import atomic_directory, refuse_existing, sha256, write_text
 from disco_mt.core.machine import cores
 from disco_mt.core.progress import Advance, stage
-from disco_mt.core.settings import at_least
+from disco_mt.core.settings import at_least, one_of
 from disco_mt.data.dataset import FORMAT_VERSION, id_type, read_description
 from disco_mt.data.encode import Limits, SplitReport, chunks, write_split
 from disco_mt.data.parallel import ordered_map
@@ -29,16 +29,16 @@ from disco_mt.text.moses import Processing, split_words
 from disco_mt.text.pair import TextPair, Vocabulary, VocabularyOptions
 from disco_mt.text.tokenizer import Tokenizer
 
-SAMPLE = 500_000  # lines of each side from which a vocabulary is learnt, at most: bounds memory and time
-LARGE = 20_000_000  # bytes of training text: below, starting processes takes longer than they save
-UNSPACED = 15  # characters per word, on average: text without spaces between words, such as Chinese
+SAMPLE = 500_000  # at most so many lines of each side are used to learn a vocabulary
+LARGE = 20_000_000  # bytes of training text: below, starting processes does not pay
+UNSPACED = 15  # characters per word, on average: above, text has no spaces between words, such as Chinese
 
 PrepareProcessing = Literal["raw", "moses", "pretokenized"]
 
 
 @dataclass(frozen=True)
 class PrepareOptions:
-    """Which files make a dataset, and how. Every file is UTF-8 text, one sentence per line, plain or .gz."""
+    """Options of `prepare`. Every file is UTF-8 text, one sentence per line, plain or .gz."""
 
     source: Path  # training sentences
     target: Path  # their translations, line by line
@@ -51,24 +51,21 @@ class PrepareOptions:
     test_source: Path | None = None
     test_target: Path | None = None
     test_references: Path | None = None
-    vocabulary: Vocabulary = "joint"  # one of both languages together, or one of each
+    vocabulary: Vocabulary = "joint"  # one for both languages, or one for each
     vocabulary_size: int = 32_000  # of each vocabulary, special tokens included; a small corpus may give less
-    processing: PrepareProcessing = "raw"  # moses: the paper's way, with jieba for Chinese
-    tokenizers: Path | None = None  # a dataset or model directory whose tokenizers are used; none are learnt
+    processing: PrepareProcessing = "raw"  # moses: as in the paper, with jieba for Chinese
+    tokenizers: Path | None = None  # use the tokenizers of this dataset or model directory
     max_length: int = Limits.max_length  # tokens; longer training pairs are dropped
     max_ratio: float = Limits.max_ratio  # training pairs whose sides differ more in length are dropped
-    jobs: int = 0  # processes side by side; 0: one per core, if the corpus is large enough
+    jobs: int = 0  # parallel processes; 0: one per core, if the corpus is large enough
 
     @property
     def limits(self) -> Limits:
-        """Which training pairs are kept."""
         return Limits(self.max_length, self.max_ratio)
 
 
 @dataclass(frozen=True)
 class PrepareReport:
-    """What `prepare` made."""
-
     out: Path
     source_vocabulary_size: int
     target_vocabulary_size: int
@@ -78,7 +75,7 @@ class PrepareReport:
 
 @dataclass(frozen=True)
 class _Corpus:
-    """The files of a split, with their number of lines, which has been found to be the same."""
+    """The files of a split, which all have the same number of lines."""
 
     name: str
     source: Path
@@ -91,7 +88,7 @@ class _Corpus:
 
 
 def prepare(options: PrepareOptions, quiet: bool = False) -> PrepareReport:
-    """Make the dataset directory `options.out`: all of it, or (on any error) nothing."""
+    """Write the dataset directory `options.out`; after an error it does not exist."""
     refuse_existing(options.out)
     _check(options)
     jobs = options.jobs or _jobs(options)
@@ -111,13 +108,11 @@ def prepare(options: PrepareOptions, quiet: bool = False) -> PrepareReport:
 
 
 def _check(options: PrepareOptions) -> None:
-    """Mistakes that can be seen before a file is opened."""
-    _one_of("vocabulary", options.vocabulary, get_args(Vocabulary))
-    _one_of("processing", options.processing, get_args(PrepareProcessing))
-    if options.max_length < 1:
-        raise UserError(f"max_length must be at least 1, got {options.max_length}")
-    if options.max_ratio < 1:
-        raise UserError(f"max_ratio must be at least 1, got {options.max_ratio}")
+    """Check everything that can be checked before a file is opened."""
+    one_of("vocabulary", options.vocabulary, get_args(Vocabulary))
+    one_of("processing", options.processing, get_args(PrepareProcessing))
+    at_least("max_length", options.max_length, 1)
+    at_least("max_ratio", options.max_ratio, 1)
     at_least("jobs", options.jobs, 0)
     for name in ("source_language", "target_language"):
         if not getattr(options, name).strip():
@@ -130,11 +125,6 @@ def _check(options: PrepareOptions) -> None:
             raise UserError(f"{split}_references needs {split}_source and {split}_target")
 
 
-def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise UserError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-
-
 def _held_out(options: PrepareOptions, split: str) -> tuple[Path | None, Path | None, Path | None]:
     if split == "valid":
         return options.valid_source, options.valid_target, options.valid_references
@@ -142,13 +132,13 @@ def _held_out(options: PrepareOptions, split: str) -> tuple[Path | None, Path | 
 
 
 def _jobs(options: PrepareOptions) -> int:
-    """As many processes as are worth it. A file that cannot be read is named later."""
+    """One process per core if the corpus is large. Unreadable files are reported later."""
     files = [path for path in (options.source, options.target) if path.is_file()]
     return cores() if sum(path.stat().st_size for path in files) >= LARGE else 1
 
 
 def _count(options: PrepareOptions, jobs: int, quiet: bool) -> list[_Corpus]:
-    """Read every file once, so that a mistake in any of them is found before the work begins."""
+    """Read every file once, so that errors in any of them are found early."""
     named: list[tuple[str, Path, Path, Path | None]] = [("train", options.source, options.target, None)]
     for split in ("valid", "test"):
         source, target, references = _held_out(options, split)
@@ -176,19 +166,19 @@ def _count_lines(path: Path) -> int:
 
 
 def _common_lines(paths: list[Path | None], counted: Iterator[int], advance: Advance) -> int:
-    """The number of lines that all these files have; `counted` gives that of one after the other."""
+    """The number of lines that all these files have. counted: yields the number of each file."""
     counts: dict[Path, int] = {}
     for path in filter(None, paths):
         counts[path] = next(counted)
         advance(1)
     if len(set(counts.values())) > 1:
-        found = ", ".join(f"{path} has {count:,}" for path, count in counts.items())
-        raise UserError(f"parallel files must have the same number of lines: {found}")
+        listed = ", ".join(f"{path} has {count:,}" for path, count in counts.items())
+        raise UserError(f"parallel files must have the same number of lines: {listed}")
     return next(iter(counts.values()))
 
 
 def _text(options: PrepareOptions, corpus: _Corpus, jobs: int, quiet: bool) -> TextPair:
-    """The tokenizers: those that were asked for, or new ones learnt from the training pairs."""
+    """The tokenizers of another directory, or new ones learned from the training pairs."""
     if options.tokenizers:
         return _reuse(options.tokenizers, options.source_language, options.target_language)
     paths, split = (corpus.source, corpus.target), options.processing not in ("raw", "pretokenized")
@@ -204,7 +194,7 @@ def _text(options: PrepareOptions, corpus: _Corpus, jobs: int, quiet: bool) -> T
 
 
 def _split(jobs: int, lines: Iterable[str], language: str, processing: Processing) -> Iterator[str]:
-    """`split_words` on many cores, where it is work; learning itself runs on all of them anyway."""
+    """`split_words` in parallel, where it takes time."""
     if processing in ("raw", "pretokenized"):
         return split_words(lines, language, processing)
     words = partial(_split_chunk, language, processing)
@@ -216,7 +206,7 @@ def _split_chunk(language: str, processing: Processing, lines: list[str]) -> lis
 
 
 def _sample(path: Path, lines: int, split: bool, advance: Advance) -> Iterator[str]:
-    """All lines, or as many as suffice, evenly spread over a larger file."""
+    """All lines, or a sample that is evenly spread over a large file."""
     wanted = _sample_size(path, lines, split)
     for number, line in enumerate(read_lines(path)):
         if (number + 1) * wanted // lines > number * wanted // lines:
@@ -225,9 +215,9 @@ def _sample(path: Path, lines: int, split: bool, advance: Advance) -> Iterator[s
 
 
 def _sample_size(path: Path, lines: int, split: bool) -> int:
-    """How many lines to learn from. split: words are split by Moses or jieba before.
+    """How many lines to learn from. split: words are split by Moses or jieba first.
 
-    Fewer of raw text without spaces, where memory goes to clauses that never recur.
+    Fewer of raw text without spaces, where whole clauses would be counted as words and fill the memory.
     """
     if split:
         return min(lines, SAMPLE)
@@ -237,16 +227,16 @@ def _sample_size(path: Path, lines: int, split: bool) -> int:
 
 
 def _reuse(directory: Path, source_language: str, target_language: str) -> TextPair:
-    """The tokenizers of a dataset or model directory, which must be of these languages."""
+    """The tokenizers of a dataset or model directory, which must be for these languages."""
     name = "config.json" if (directory / "config.json").exists() else "dataset.json"
     description = read_description(directory, name, "a dataset or model directory")
     if "text" not in description:
         raise UserError(f"{directory / name} does not describe tokenizers; give a dataset or model directory")
     text = TextPair.load(directory, description["text"])
-    found = text.source.language, text.target.language
-    if found != (source_language, target_language):
+    languages = text.source.language, text.target.language
+    if languages != (source_language, target_language):
         raise UserError(
-            f"the tokenizers of {directory} are for {found[0]}-{found[1]}, "
+            f"the tokenizers of {directory} are for {languages[0]}-{languages[1]}, "
             f"expected {source_language}-{target_language}"
         )
     return text
@@ -255,7 +245,7 @@ def _reuse(directory: Path, source_language: str, target_language: str) -> TextP
 def _write(
     directory: Path, corpus: _Corpus, text: TextPair, options: PrepareOptions, jobs: int, quiet: bool
 ) -> SplitReport:
-    """Write a split. Only training pairs are filtered: scores must be those of the whole test set."""
+    """Write a split. Only training pairs are filtered: scores must be on the complete test set."""
     limits = None
     if corpus.name == "train":
         limits = options.limits
@@ -265,8 +255,8 @@ def _write(
         if corpus.references:
             _copy(corpus.references, directory / f"{corpus.name}.references.tsv")
     with stage(f"encoding {corpus.name}", corpus.lines, quiet) as advance:
-        own = jobs if corpus.name == "train" else 1  # others are small
-        return write_split(directory / corpus.name, corpus.pairs(), text, limits, advance, own)
+        processes = jobs if corpus.name == "train" else 1  # others are small
+        return write_split(directory / corpus.name, corpus.pairs(), text, limits, advance, processes)
 
 
 def _copy(path: Path, copy: Path) -> None:
@@ -282,7 +272,7 @@ def _refuse_empty(train: SplitReport) -> None:
 
 
 def _describe(directory: Path, text: TextPair, splits: dict[str, SplitReport], limits: Limits) -> None:
-    """Write dataset.json, last: it has the hash of every other file."""
+    """Write dataset.json last, since it has the hashes of all other files."""
     files = {path.name: sha256(path) for path in sorted(directory.iterdir())}
     description = {
         "format_version": FORMAT_VERSION,

@@ -1,4 +1,4 @@
-"""A part of a dataset: fewer training pairs; tokenizers, valid and test as they were."""
+"""A subset of a dataset: fewer training pairs, with the same tokenizers, valid and test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from disco_mt.data.encode import write_side
 
 
 def write_subset(whole: Path, out: Path, pairs: int, seed: int = 1) -> None:
-    """Write `out` with `pairs` random training pairs of `whole`; a larger part has every smaller one."""
+    """Write `out` with `pairs` random training pairs of `whole`; larger subsets contain smaller ones."""
     dataset = Dataset.open(whole)
     train = dataset.splits["train"]
     if not 1 <= pairs <= len(train):

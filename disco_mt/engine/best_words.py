@@ -22,8 +22,6 @@ _PART = 8  # entries per part of a block; those of the winning part are computed
 
 
 class Block(NamedTuple):
-    """A block of the vocabulary."""
-
     start: int  # first entry
     end: int  # last entry + 1
     part: int  # entries per part

@@ -45,8 +45,6 @@ class Work:
 
 @dataclass(frozen=True)
 class Finished:
-    """One translated sentence."""
-
     index: int  # in the caller's list
     hypothesis: Hypothesis[int]
     work: Work
@@ -205,7 +203,6 @@ class _Run:
         )
 
     def refine(self, state: State) -> State:
-        """One more pass over all sentences."""
         self._put_keys(state, state.changed)
         stale = self.skipping.stale(state.steps, state.visible, state.changed)
         chosen = stale.nonzero(as_tuple=True)

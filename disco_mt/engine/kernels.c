@@ -1,14 +1,15 @@
 /* int8 arithmetic of the incremental engine for x86-64 processors with AMX, Intel's matrix units.
  *
- * A layer is one call: a product, what follows it and the rounding for the next one happen while numbers are
- * in the processor's cache. native_runtime.py calls these functions; test_kernels.py compares them to torch.
+ * One call computes a layer: a product, the operations after it and the quantization for the next one run
+ * while the numbers are in the processor's cache. native_runtime.py calls these functions; test_kernels.py
+ * compares them with torch.
  *
- * Matrices are cut into panels of 32 columns: two columns of tiles, each tile 64 x 16 numbers as AMX wants
- * them, (in / 4, 16, 4). What a row becomes never depends on the rows beside it: sums of products are exact,
- * and all else is one row's own.
+ * Matrices are cut into panels of 32 columns: two columns of tiles, each tile 64 x 16 numbers in the layout
+ * of AMX, (in / 4, 16, 4). The result for a row never depends on other rows: sums of products are exact, and
+ * everything else is computed row by row.
  */
 
-/* Counts up when what a function takes changes: native.py refuses kernels that were compiled before. */
+/* Incremented when a signature changes: native.py ignores kernels of another version. */
 int disco_format(void) { return 1; }
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && (__GNUC__ >= 12 || defined(__clang__))
@@ -24,19 +25,19 @@ int disco_format(void) { return 1; }
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma,amx-tile,amx-int8")
 
 enum {
-    LANES = 16,      /* numbers that a processor handles at a time */
-    ROWS = 32,       /* rows that meet a panel together */
-    PANEL = 32,      /* columns of one */
+    LANES = 16,      /* numbers per vector register */
+    ROWS = 32,       /* rows that are multiplied with a panel at a time */
+    PANEL = 32,      /* columns of a panel */
     INNER = 64,      /* rows of a tile */
-    TILE = 1024,     /* its bytes */
-    MOST_ROWS = 128, /* rows that are rounded at a time */
-    BLOCK = 512      /* logits of a row that are held at a time */
+    TILE = 1024,     /* bytes of a tile */
+    MOST_ROWS = 128, /* rows that are quantized at a time */
+    BLOCK = 512      /* logits of a row that are kept at a time */
 };
 enum { NONE = 0, RELU = 1, GELU = 2 };
 
 typedef struct {
-    const int8_t *panels;   /* rounded weights */
-    const int32_t *zeros;   /* what each column makes of rows whose numbers all stand for 0 */
+    const int8_t *panels;   /* quantized weights */
+    const int32_t *zeros;   /* the products of each column with rows of zeros */
     const float *scales;    /* of each column */
     const float *bias;
     int64_t in, out;        /* out: padded to whole panels */
@@ -51,7 +52,7 @@ typedef struct {
     int64_t group_stride, length;
     const uint8_t *visible;          /* (rows, length), or (groups, length) */
     int64_t visible_by_row;
-    const int64_t *groups;           /* (rows,) rising */
+    const int64_t *groups;           /* (rows,) ascending */
 } Seen;
 
 typedef struct {
@@ -60,7 +61,7 @@ typedef struct {
     int64_t zero, active_zero;       /* the 8-bit numbers that stand for 0 */
 } Shape;
 
-/* ---- memory of a thread, which stays ---- */
+/* ---- persistent memory of a thread ---- */
 
 typedef struct { void *memory; size_t size; } Buffer;
 
@@ -84,7 +85,7 @@ static int64_t least(int64_t one, int64_t other) { return one < other ? one : ot
 
 static __mmask16 lanes(int64_t left) { return left >= LANES ? 0xFFFF : (__mmask16)((1u << left) - 1); }
 
-/* ---- functions of 16 numbers ---- */
+/* ---- functions of 16 numbers at a time ---- */
 
 static inline __m512 exp16(__m512 x) {
     __m512 power = _mm512_mul_ps(_mm512_max_ps(x, _mm512_set1_ps(-87.0f)), _mm512_set1_ps(1.44269504f));
@@ -99,7 +100,7 @@ static inline __m512 exp16(__m512 x) {
     return _mm512_scalef_ps(sum, whole);
 }
 
-/* x Phi(x), by Abramowitz and Stegun 7.1.26: 1.5e-7 from the truth */
+/* x Phi(x), by Abramowitz and Stegun 7.1.26: error below 1.5e-7 */
 static inline __m512 gelu16(__m512 x) {
     __m512 size = _mm512_mul_ps(_mm512_abs_ps(x), _mm512_set1_ps(0.70710678f));
     __m512 below = _mm512_fmadd_ps(size, _mm512_set1_ps(0.3275911f), _mm512_set1_ps(1.0f));
@@ -160,13 +161,13 @@ static void begin_tiles(void) {
     _tile_loadconfig(&config);
 }
 
-/* Memory is asked for what the next panel will need while this one is worked on. */
+/* Prefetches the next panel while this one is processed. */
 static inline void fetch(const int8_t *tile) {
     for (int64_t line = 0; line < TILE; line += 64) _mm_prefetch((const char *)tile + line, _MM_HINT_T0);
 }
 
-/* Sums of products of 32 (or, if half, 16) rounded rows with one panel. x: (32, padded in) -> (32, 32).
- * next: the panel that will be needed after it, or NULL. */
+/* Sums of products of 32 (or, if half, 16) quantized rows with one panel. x: (32, padded in) -> (32, 32).
+ * next: the next panel, or NULL. */
 static inline void multiply(const uint8_t *x, int64_t padded, const int8_t *panel, const int8_t *next,
                             int half, int32_t *sums) {
     int64_t tiles = padded / INNER;
@@ -196,7 +197,7 @@ static inline void multiply(const uint8_t *x, int64_t padded, const int8_t *pane
     _tile_stored(1, sums + 16, PANEL * 4);
 }
 
-/* 16 columns of one row, in numbers again. */
+/* 16 columns of one row, dequantized. */
 static inline __m512 value16(const int32_t *sums, const Matrix *matrix, int64_t column, __m512 scale) {
     __m512i whole = _mm512_sub_epi32(_mm512_loadu_si512(sums), _mm512_loadu_si512(matrix->zeros + column));
     __m512 factor = _mm512_mul_ps(scale, _mm512_loadu_ps(matrix->scales + column));
@@ -205,14 +206,14 @@ static inline __m512 value16(const int32_t *sums, const Matrix *matrix, int64_t 
 
 typedef struct {
     float *to;
-    const int64_t *row_offsets;     /* where a row begins; NULL: `stride` behind the one before it */
-    const int64_t *column_offsets;  /* where each 16 columns begin; NULL: one behind the other */
-    int64_t stride, columns;        /* columns: those that are wanted */
-    const float *add;               /* added to the result, laid out as it is */
+    const int64_t *row_offsets;     /* where a row begins; NULL: `stride` after the one before */
+    const int64_t *column_offsets;  /* where each 16 columns begin; NULL: contiguous */
+    int64_t stride, columns;        /* columns: without padding */
+    const float *add;               /* added to the result, in the same layout */
     int activation, active;         /* active: x comes from an activation */
 } Target;
 
-/* One row of a panel's sums to where it belongs. place: the row's number; column: the panel's first. */
+/* Writes one row of a panel's sums to the target. place: index of the row; column: the panel's first. */
 static inline void put_row(const int32_t *sums, const Matrix *matrix, const Target *target, int64_t place,
                            int64_t column, float scale) {
     int64_t base = target->row_offsets ? target->row_offsets[place] : place * target->stride;
@@ -276,7 +277,7 @@ static void normalise(const float *x, int64_t rows, int64_t width, const Norm *n
 
 /* ---- attention ---- */
 
-/* (length, size) -> (size, padded length), zeros behind. */
+/* (length, size) -> (size, padded length), padded with zeros. */
 static void turn(const float *keys, int64_t length, int64_t size, int64_t padded, float *out) {
     for (int64_t from = 0; from < padded; from += LANES)
         for (int64_t column = 0; column < size; column += LANES) {
@@ -382,7 +383,7 @@ static void attend_row(const float *query, const float *turned, const float *val
     }
 }
 
-/* What each row sees, mixed. queries, out: (rows, width); a query is `stride` behind the one before it. */
+/* Attention of each row. queries, out: (rows, width); a query is `stride` after the one before. */
 void disco_attend(const float *queries, int64_t stride, int64_t rows, int64_t heads, int64_t size,
                   const Seen *seen, float *out) {
     int64_t length = seen->length, padded = up_to(length, LANES), width = heads * size;
@@ -410,7 +411,7 @@ static Target plain(float *to, int64_t columns) {
     return target;
 }
 
-/* What a block reads: pre-norm blocks normalise first. */
+/* The input of a block: pre-norm blocks normalise first. */
 static const float *enter(const Shape *shape, const float *h, int64_t rows, const Norm *norm) {
     if (!shape->pre) return h;
     float *normed = room(&normed_room, (size_t)(rows * shape->width) * 4);
@@ -451,12 +452,12 @@ static void feed_forward_block(const Shape *shape, float *h, int64_t rows, const
     }
 }
 
-/* ---- what native_runtime.py calls ---- */
+/* ---- called by native_runtime.py ---- */
 
-/* May this process use the tiles? Linux wants to be asked. */
+/* Requests permission to use tiles, as Linux requires. */
 int disco_amx_allowed(void) { return syscall(SYS_arch_prctl, 0x1023, 18) == 0; }
 
-/* y (rows, columns) = x matrix + bias, to wherever offsets say. */
+/* y (rows, columns) = x matrix + bias, written to the given offsets. */
 void disco_product(const Shape *shape, const float *x, int64_t rows, const Matrix *matrix, float *to,
                    const int64_t *row_offsets, const int64_t *column_offsets, int64_t columns) {
     Target target = plain(to, columns);
@@ -505,7 +506,7 @@ void disco_later_layer(const Shape *shape, float *h, int64_t rows, const Attenti
     _tile_release();
 }
 
-/* The same of the first pass, whose rows see one token each. anchors: (candidates, width), its values. */
+/* The same in the first pass, where each row sees one token. anchors: (candidates, width), its values. */
 void disco_first_layer(const Shape *shape, float *h, int64_t rows, const Attention *self,
                        const float *anchors, int64_t candidates, const int64_t *members,
                        const Attention *cross, const Seen *source, const FeedForward *feed_forward) {
@@ -522,7 +523,7 @@ void disco_first_layer(const Shape *shape, float *h, int64_t rows, const Attenti
     _tile_release();
 }
 
-/* What is known of rows' logits so far: the largest of words and its place; all together exp(mark) total. */
+/* A row's logits so far: the largest of a word and its entry; all exponentials sum to exp(mark) total. */
 typedef struct {
     float *tops;
     int64_t *places;

@@ -128,7 +128,7 @@ def _best_words(weights: PackedDisCo, graph: Graph, hidden: str, shape: str) -> 
 
 @torch.inference_mode()
 def check(model: DisCo, directory: Path) -> None:
-    """Refuse an export whose results differ from the model's, on two sentences of different lengths."""
+    """Raise an error if the export differs from the model, on two sentences of different lengths."""
     source, lengths = _example(model)
     encoded = model.encode(source)
     candidates = candidates_at(encoded, lengths, torch.zeros(lengths.shape))

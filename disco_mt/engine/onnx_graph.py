@@ -201,7 +201,6 @@ class Graph:
         return self.op("MatMulIntegerToFloat", *inputs, domain=_MICROSOFT)
 
     def norm(self, x: str, norm: Norm) -> str:
-        """LayerNorm."""
         if self.precision == "fp32" or self.has_outliers:
             return self._layer_norm(x, norm.epsilon, self.constant(norm.weight), self.constant(norm.bias))
         normalized = self._layer_norm(x, norm.epsilon, self.constant(np.ones(len(norm.weight), np.float32)))

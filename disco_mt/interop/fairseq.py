@@ -1,8 +1,8 @@
-"""Import of the authors' checkpoint format (a fork of fairseq 0.7.2): its names and shapes in our terms.
+"""Import of the authors' checkpoint format (a fork of fairseq 0.7.2).
 
-The file is read with torch's `weights_only` loader, which runs nothing. argparse.Namespace is let through,
-because the format keeps its arguments in it; fairseq's meters, training statistics that lie beside the
-weights, become empty shells of ours.
+The file is read with torch's `weights_only` loader, which runs no code. argparse.Namespace is allowed,
+because the format stores its arguments in it; fairseq's meters, the training statistics next to the weights,
+become empty objects of ours.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from disco_mt.text.pair import TextPair
 from disco_mt.text.tokenizer import Tokenizer
 
 _FIRST_POSITION = PAD + 1  # rows of the position tables before the first real position
-_SIZED_BY = (  # the tensors that tell the sizes
+_SIZED_BY = (  # the tensors that determine the sizes
     *(f"{side}.embed_tokens.weight" for side in ("encoder", "decoder")),
     *(f"{side}.embed_positions.weight" for side in ("encoder", "decoder")),
     *(f"{side}.layers.0.fc1.bias" for side in ("encoder", "decoder")),
@@ -164,7 +164,7 @@ def _check_sizes(
 
 
 def _rename(tensors: dict[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
-    """Their names and packed projections -> ours. What is tied appears once (nn/directory.py)."""
+    """Their names and packed projections -> ours. Tied tensors appear once (nn/directory.py)."""
     ours = {
         "encoder.words.weight": tensors["encoder.embed_tokens.weight"],
         "encoder.positions.weight": tensors["encoder.embed_positions.weight"][_FIRST_POSITION:],

@@ -1,14 +1,15 @@
 """Import of MarianMT models (OPUS-MT) in the format of Hugging Face's transformers.
 
-That is a directory with config.json, model.safetensors or pytorch_model.bin, source.spm, target.spm and
+The format is a directory with config.json, model.safetensors or pytorch_model.bin, source.spm, target.spm and
 vocab.json.
 
-The original has one vocabulary for both languages, vocab.json, and two SentencePiece models that segment into
-parts of it. The import has one vocabulary per side with ids of its own:
+The original has one vocabulary for both languages, vocab.json, and two SentencePiece models that each use a
+part of it. The imported model has a separate vocabulary per side:
 
 - source: the pieces of source.spm.
-- target: the pieces of target.spm, then all other entries of vocab.json. The latter never come from target
-  text, but the original can produce them, and they share in its softmax.
+- target: the pieces of target.spm, then all other entries of vocab.json. The latter never occur in target
+text,
+  but the original can produce them, and they are part of its softmax.
 
 The rows of the original's table are copied in that order, once for the encoder, once for decoder and output.
 """
@@ -38,12 +39,12 @@ from disco_mt.text.sentencepiece import SentencePieceModel
 from disco_mt.text.tokenizer import Tokenizer
 from disco_mt.text.typography import rewrites
 
-FILES = ("*.json", "*.safetensors", "pytorch_model.bin", "*.spm")  # what is fetched from the hub
+FILES = ("*.json", "*.safetensors", "pytorch_model.bin", "*.spm")  # downloaded from the hub
 
 _CONFIG, _VOCABULARY, _TOKENIZER = "config.json", "vocab.json", "tokenizer_config.json"
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
-_NEVER = -100.0  # output bias of what the original does not have: a probability of zero
-_ABSENT = -1  # in place of a row of the original: a row of zeros
+_NEVER = -100.0  # output bias of tokens that the original does not have: a probability of zero
+_ABSENT = -1  # stands for a row of zeros
 _NORM_EPSILON = 1e-5
 _ACTIVATIONS: dict[str, Literal["silu", "gelu", "relu"]] = {
     "swish": "silu",
@@ -60,19 +61,17 @@ _BIAS = "final_logits_bias"
 
 @dataclass(frozen=True)
 class MarianOptions:
-    """Options of an import."""
-
     source_language: str = ""
     """Language code; empty: as the model itself states."""
     target_language: str = ""
     exact_tokenizer: bool = False
-    """Segment text exactly as the original. Default: typographic characters that it does not know are
-    rewritten to those it does (’ to '), and pieces without a row of their own are left out."""
+    """Segment text exactly like the original. Default: unknown typographic characters are replaced by known
+    ones (’ by '), and pieces without a row of their own are left out."""
 
 
 @dataclass(frozen=True)
 class _Original:
-    """The files of the original, read."""
+    """The content of the original's files."""
 
     path: Path
     config: dict[str, Any]
@@ -94,7 +93,7 @@ class _Original:
 
 @dataclass(frozen=True)
 class _Side:
-    """One side's tokenizer, and for each of its ids the row of the original and the output bias to add."""
+    """The tokenizer of one side, and the original's row for each of its ids."""
 
     tokenizer: Tokenizer
     rows: list[int]
@@ -104,7 +103,7 @@ class _Side:
 def import_marian(model: Path, origin: str, out: Path, options: MarianOptions) -> ModelConfig:
     """Write a model directory from a MarianMT directory. Returns the model's config.
 
-    origin: how to call the original in the model card.
+    origin: the name of the original in the model card.
     """
     original = _read(model)
     languages = _languages(model, options)
@@ -123,7 +122,7 @@ def import_marian(model: Path, origin: str, out: Path, options: MarianOptions) -
     return config
 
 
-# What the files say
+# Files
 
 
 def _read(path: Path) -> _Original:
@@ -193,7 +192,7 @@ def _tensors(path: Path) -> dict[str, Tensor]:
     try:
         if file.suffix == ".safetensors":
             return load_file(file)
-        content = torch.load(file, map_location="cpu", weights_only=True)  # which runs nothing
+        content = torch.load(file, map_location="cpu", weights_only=True)  # runs no code
     except (SafetensorError, OSError) as error:
         raise UserError(f"{file} cannot be read: {error}; the file is damaged, get it again") from None
     except Exception:  # a broken or hostile file may raise anything
@@ -273,17 +272,17 @@ def _side(original: _Original, side: str, language: str, exact: bool) -> _Side:
 
 
 def _special_rows(original: _Original) -> list[int]:
-    """Which rows the special tokens have. A decoder begins with BOS here, with <pad> there.
+    """The rows of the special tokens. Our decoder starts with BOS, the original with <pad>.
 
-    The original has neither a padding that anyone sees nor a mask: their rows are zeros, and their output
-    bias takes them out of the softmax, which so stays that of the original.
+    The original has no visible padding and no mask: their rows are zeros, and their output bias excludes them
+    from the softmax, which stays that of the original.
     """
     rows = {BOS: original.start, PAD: _ABSENT, EOS: original.end, UNK: original.unknown, MASK: _ABSENT}
     return [rows[token] for token in range(NUM_SPECIAL)]
 
 
 def _check_fits(path: Path, model: SentencePieceModel, rows: dict[str, int]) -> None:
-    """A SentencePiece model of another Marian model shares few pieces with the vocabulary."""
+    """Raise an error if the SentencePiece model shares few pieces with the vocabulary."""
     shared = sum(piece in rows for piece, _ in model.pieces)
     if shared < 0.9 * len(model.pieces):
         raise UserError(
@@ -389,11 +388,11 @@ _LAYER = re.compile(
 
 
 def _our_name(name: str) -> str:
-    """What a tensor of a layer is called here; an unknown name stays, and load_tensors refuses it."""
-    found = _LAYER.fullmatch(name)
-    if found is None:
+    """Our name of a layer's tensor; unknown names are kept, and load_tensors reports them."""
+    match = _LAYER.fullmatch(name)
+    if match is None:
         return name
-    side, layer, part, projection, kind = found.groups()
+    side, layer, part, projection, kind = match.groups()
     ours = {**_PARTS[side], **_FEED_FORWARD}.get(part, part)
     prefix = f"encoder.layers.{layer}.{ours}" if side == "encoder" else f"layers.{layer}.{ours}"
     return f"{prefix}.{kind}" if projection is None else f"{prefix}.{_PROJECTIONS[projection]}.{kind}"

@@ -1,7 +1,7 @@
-"""Smaller vocabularies for an imported model: a text does not need all the pieces of a general model.
+"""Smaller vocabularies for an imported model, for text that does not need all of its pieces.
 
-The pieces that a text uses most are kept with their scores, and so are all single characters that the model
-knows. What loses its piece is segmented into smaller ones; nothing becomes <unk> that was not <unk> before.
+The pieces that a text uses most are kept with their scores, and so are all single characters of the
+vocabulary. Words that lose a piece are segmented into smaller ones; nothing new becomes <unk>.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from disco_mt.text.tokenizer import Tokenizer
 
 SHARES = (0.99, 0.995, 0.999)
 MOST_UNKNOWN = 0.01  # of the characters of the text
-_CHUNK = 10_000  # lines that are encoded together
+_CHUNK = 10_000  # lines per batch
 
 Counts = np.ndarray[tuple[int], np.dtype[np.int64]]
 
@@ -60,8 +60,6 @@ class SideReport:
 
 @dataclass(frozen=True)
 class PruneReport:
-    """Both sides."""
-
     source: SideReport
     target: SideReport
 
@@ -74,7 +72,7 @@ def prune_vocabulary(
     source_size: int = 0,
     target_size: int = 0,
 ) -> PruneReport:
-    """Write a copy of a model with fewer pieces. A size counts everything; 0 keeps all pieces that are used.
+    """Write a copy of a model with fewer pieces. source_size, target_size: 0 keeps all pieces that are used.
 
     source, target: files of text, one sentence per line, plain or .gz.
     """
@@ -96,7 +94,7 @@ def prune_vocabulary(
 
 
 def prune_like(model: Path, other: Path, out: Path) -> ModelConfig:
-    """Write a copy of a model with the vocabularies of another one, which was pruned from the same."""
+    """Write a copy of a model with the vocabularies of `other`, which was pruned in the same way."""
     directory, like = read_config(model), read_config(other)
     text, small = TextPair.load(model, directory.text), TextPair.load(other, like.text)
     _check_model(directory, text)
@@ -120,7 +118,7 @@ def prune_like(model: Path, other: Path, out: Path) -> ModelConfig:
 
 
 def _ids_of(tokenizer: Tokenizer, smaller: Tokenizer, has: str) -> list[int]:
-    """The ids that the tokens of a smaller vocabulary have in the whole one."""
+    """The ids in the full vocabulary of the tokens of a smaller one."""
     tokens = smaller.tokens(range(smaller.vocabulary_size))
     ids = tokenizer.ids(tokens)
     for index, token in zip(ids[NUM_SPECIAL:], tokens[NUM_SPECIAL:], strict=True):
@@ -142,7 +140,7 @@ def _check_model(directory: Directory, text: TextPair) -> None:
         raise UserError(f"{directory.path}: a joint vocabulary of source and target cannot be pruned")
 
 
-# Which pieces
+# Pieces
 
 
 @dataclass(frozen=True)
@@ -197,7 +195,7 @@ def _check_text(counted: _Counted, files: Sequence[Path], side: str) -> None:
 
 
 def _choose(counts: Counts, tokens: list[str], size: int, side: str) -> list[int]:
-    """Special tokens, all characters, and the most frequent of the rest; of equals, the likelier piece."""
+    """Special tokens, all characters, and the most frequent other pieces; ties: the more likely piece."""
     always = {*range(NUM_SPECIAL), *_needed(tokens)}
     if 0 < size < len(always):
         raise UserError(
@@ -211,7 +209,7 @@ def _choose(counts: Counts, tokens: list[str], size: int, side: str) -> list[int
 
 
 def _needed(tokens: list[str]) -> Iterator[int]:
-    """Single characters, with and without a space before them; and pieces with characters that are none."""
+    """Single characters, with and without a space before them; and pieces with characters without a piece."""
     single = {token for token in tokens[NUM_SPECIAL:] if len(token) == 1} | {SPACE}
     for index, token in enumerate(tokens):
         reachable = index >= NUM_SPECIAL and not token.startswith(UNREACHABLE)

@@ -27,7 +27,6 @@ class BestWords(NamedTuple):
 
 
 def join_best_words(chunks: Sequence[BestWords]) -> BestWords:
-    """The rows of all chunks."""
     return BestWords(
         torch.cat([chunk.ids for chunk in chunks]), torch.cat([chunk.log_probs for chunk in chunks])
     )

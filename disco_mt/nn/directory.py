@@ -166,8 +166,8 @@ def load_tensors(model: TranslationModel, tensors: dict[str, torch.Tensor], file
         raise UserError(f"{file} does not fit its config: missing {missing[:3]}, unknown {unknown[:3]}")
     for name, tensor in wanted.items():
         if tensor.shape != tensors[name].shape:
-            expected, found = tuple(tensor.shape), tuple(tensors[name].shape)
-            raise UserError(f"{file} does not fit its config: {name} should be {expected}, is {found}")
+            expected, actual = tuple(tensor.shape), tuple(tensors[name].shape)
+            raise UserError(f"{file} does not fit its config: {name} should be {expected}, is {actual}")
         tensor.copy_(tensors[name])  # shares memory with the parameter; converts half precision
 
 

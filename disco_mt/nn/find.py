@@ -29,7 +29,6 @@ def find_model(name: str | Path, files: Sequence[str] = MODEL_FILES) -> Path:
 
 
 def shipped_models() -> list[str]:
-    """Names of the models inside the package."""
     return sorted(path.parent.name for path in PRETRAINED.glob("*/config.json"))
 
 

@@ -132,8 +132,6 @@ class Residual(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention over the whole source, then feed-forward."""
-
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.attention = Attention(config.width, config.encoder.heads, config.attention_dropout)

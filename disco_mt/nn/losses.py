@@ -68,7 +68,6 @@ def length_loss(encoded: Encoded, target: Tensor) -> Tensor:
 
 
 def with_length(losses: Losses, encoded: Encoded, target: Tensor) -> Losses:
-    """The word loss plus the length loss."""
     length = length_loss(encoded, target)
     parts = {**losses.parts, "length": length.detach()}
     return Losses(losses.total + length, parts, losses.words)

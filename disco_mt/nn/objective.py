@@ -14,8 +14,6 @@ from disco_mt.nn.losses import Losses
 
 @dataclass(frozen=True)
 class ObjectiveOptions:
-    """The training objective."""
-
     name: str = ""
     """disco, left-to-right, permutation, cloze, easy-first, mixture (disco models), cmlm, autoregressive;
     empty: the default of the model's system."""

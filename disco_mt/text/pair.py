@@ -19,8 +19,6 @@ Vocabulary = Literal["joint", "separate"]
 
 @dataclass(frozen=True)
 class VocabularyOptions:
-    """Which vocabularies are learned."""
-
     languages: tuple[str, str]  # source and target
     size: int  # of each vocabulary, special tokens included
     joint: bool = True  # one for both languages, or one for each
@@ -115,10 +113,10 @@ def _load(directory: Path, description: dict[str, Any]) -> Tokenizer:
         )
     if not path.is_file():
         raise UserError(f"{path} is missing; {directory} is incomplete")
-    found = sha256(path)
-    if found != description["sha256"]:
+    actual = sha256(path)
+    if actual != description["sha256"]:
         raise UserError(
             f"the tokenizer {path} does not belong to these weights or data: its SHA-256 should be "
-            f"{description['sha256']}, found {found}; restore the file that came with {directory}"
+            f"{description['sha256']}, found {actual}; restore the file that came with {directory}"
         )
     return Tokenizer.load(path, description["language"], processing)

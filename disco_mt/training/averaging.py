@@ -23,9 +23,8 @@ from disco_mt.evaluation.dev import Scorer, dev_scorer
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.directory import Directory, load_tensors, read_config, save_model, weights
 from disco_mt.systems.build import build_model, load_weights
-from disco_mt.training.best import BEST, card
 from disco_mt.training.checkpoints import step_directories, sync, writing
-from disco_mt.training.rundir import RUN, is_run, read_run
+from disco_mt.training.rundir import BEST, RUN, card, is_run, read_run
 
 NUMBERS = (1, 2, 3, 5)  # of checkpoints, to choose from
 

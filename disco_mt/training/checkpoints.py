@@ -17,7 +17,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from disco_mt.core.errors import UserError
 from disco_mt.core.files import atomic_directory, sha256
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.directory import WEIGHTS, load_tensors, weights
-from disco_mt.training.state import State
+from disco_mt.training.job import State
 
 FORMAT_VERSION = 1
 KEEP = 2
@@ -68,7 +68,7 @@ def save(
         save_file(optimizer_tensors(model, optimizer), directory / OPTIMIZER)
         content = {
             "format_version": FORMAT_VERSION,
-            "state": state.to_dict(),
+            "state": asdict(state),  # Python writes floats so that they come back exactly
             "settings": settings,
             "world": world,
             "files": {name: sha256(directory / name) for name in (WEIGHTS, OPTIMIZER)},
@@ -128,12 +128,6 @@ def step_name(step: int) -> str:
 def step_directories(folder: Path) -> list[Path]:
     """The finished ones in a folder, by step."""
     return sorted(folder.glob("step-*"))
-
-
-def remove_unfinished(folder: Path) -> None:
-    """Sweep up what a killed process left half-written."""
-    for path in folder.glob(".step-*"):
-        shutil.rmtree(path, ignore_errors=True)
 
 
 @contextmanager

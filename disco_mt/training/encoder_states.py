@@ -28,7 +28,7 @@ from disco_mt.data.batches import Indices, collate
 from disco_mt.data.dataset import Split
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.directory import weights
-from disco_mt.training.precision import MixedPrecision
+from disco_mt.training.speed import MixedPrecision
 
 _SENTENCES = 4096  # that are encoded between two notes of how many are done
 _TOKENS_AT_ONCE = 4096

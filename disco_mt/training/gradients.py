@@ -32,8 +32,8 @@ from disco_mt.data.dataset import Split
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.losses import Losses, Objective
 from disco_mt.training.encoder_states import EncoderStates
-from disco_mt.training.precision import MixedPrecision
 from disco_mt.training.processes import ALONE, Processes
+from disco_mt.training.speed import MixedPrecision
 from disco_mt.training.updates import Update
 
 # A batch for a process that has none: (place in the update, indices of pairs).

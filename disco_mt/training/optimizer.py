@@ -1,4 +1,4 @@
-"""Which optimizer a run has: the paper's AdamW, or Muon for the matrices of the layers.
+"""The optimizer of a run and its learning rate: the paper's AdamW, or Muon for the matrices of the layers.
 
 Muon (Jordan et al. 2024) is torch's. The momentum of a matrix has a few strong directions and many weak ones,
 which AdamW hardly learns; Muon makes all its singular values (nearly) 1 before the step. Steps are scaled to
@@ -69,3 +69,11 @@ def _adamw(parameters: Iterable[nn.Parameter], options: TrainingOptions) -> torc
         weight_decay=options.weight_decay,
         fused=True,
     )
+
+
+def learning_rate(step: int, options: TrainingOptions) -> float:
+    """The rate of update `step` (the first is 1)."""
+    peak, warmup = options.learning_rate, options.warmup_steps
+    rate = peak * (step / warmup if step <= warmup else (warmup / step) ** 0.5)
+    left = options.max_steps - step + 1
+    return rate * min(1.0, left / options.cooldown_steps) if options.cooldown_steps else rate

@@ -13,16 +13,17 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from disco_mt.core.errors import UserError
 from disco_mt.core.settings import from_dict
 from disco_mt.core.toml import read_toml
-from disco_mt.data.dataset import Dataset
+from disco_mt.data.dataset import Dataset, Split
 from disco_mt.decoding.options import DecodingOptions
-from disco_mt.nn.config import LENGTHS, ModelConfig
+from disco_mt.nn.config import LENGTHS, Length, ModelConfig
 from disco_mt.nn.objective import ObjectiveOptions
 from disco_mt.systems import check_model, decoder_for
 from disco_mt.systems.objective import build_objective
-from disco_mt.training.length_prior import fit_length_prior
 from disco_mt.training.options import TrainingOptions
 from disco_mt.training.start import StartOptions, lengths_to_start_from
 
@@ -133,3 +134,33 @@ def _tables(content: dict[str, Any], name: str) -> Iterator[str]:
     for key, value in content.items():
         if isinstance(value, dict):
             yield from _tables(value, f"{name}.{key}".lstrip("."))
+
+
+_LEAST = 0.5  # tokens: no spread is narrower
+
+
+def fit_length_prior(length: Length, split: Split) -> Length:
+    """A straight line for the expected length, and one for the mean distance from it; EOS counts."""
+    source, target = split.source_lengths + 1.0, split.target_lengths + 1.0
+    # Long sentences miss by more: dividing by the root of the length weighs all alike.
+    slope, offset = _line(source, target, 1 / np.sqrt(source))
+    away = np.abs(target - slope * source - offset)
+    spread_slope, spread = _line(source, away, 1 / np.sqrt(source))
+    if spread_slope < 0:
+        spread_slope, spread = 0.0, float(away.mean())
+    spread = max(_LEAST - spread_slope * float(source.min()), spread)
+    return replace(
+        length,
+        slope=round(slope, 4),
+        offset=round(offset, 4),
+        spread=round(max(0.0, spread), 4),
+        spread_slope=round(spread_slope, 4),
+    )
+
+
+def _line(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+    """Slope and offset of the weighted least-squares line; of one length alone, a flat one."""
+    if x.min() == x.max():
+        return 0.0, float(y.mean())
+    slope, offset = np.polyfit(x, y, 1, w=weight)
+    return float(slope), float(offset)

@@ -16,13 +16,11 @@ from disco_mt.nn.find import check_device, find_model
 from disco_mt.systems.autoregressive.model import Autoregressive
 from disco_mt.systems.build import build_model, load_weights
 from disco_mt.systems.objective import build_objective
-from disco_mt.training.best import card
 from disco_mt.training.job import TrainingJob
-from disco_mt.training.loop import train
+from disco_mt.training.loop import TrainingResult, train
 from disco_mt.training.processes import init_distributed, own_device
 from disco_mt.training.recipe import Recipe
-from disco_mt.training.rundir import read_run
-from disco_mt.training.session import TrainingResult
+from disco_mt.training.rundir import card, read_run
 from disco_mt.training.start import start_from
 
 

@@ -1,4 +1,4 @@
-"""Files: whole or not at all, with the permissions that the user's umask allows."""
+"""Files are written completely or not at all, with the permissions of the user's umask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found out about the machine, and remembered."""
+"""Properties of the machine are measured and cached."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_mkl_is_fast_unless_it_leaves_units_unused(
 def test_products_are_the_same_either_way(
     monkeypatch: pytest.MonkeyPatch, transposed: tuple[bool, bool]
 ) -> None:
-    """But for rounding: sums in float32 by MKL, in bfloat16 by oneDNN."""
+    """Except for rounding: sums in float32 by MKL, in bfloat16 by oneDNN."""
     machine.avoid_broken_amx()
     generator = torch.Generator().manual_seed(1)
     left, right = (

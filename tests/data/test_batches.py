@@ -1,4 +1,4 @@
-"""Batches fill the token budget with little padding, in an order that a seed and an epoch determine."""
+"""Batches use the token budget with little padding, in an order determined by seed and epoch."""
 
 import hashlib
 import os
@@ -43,7 +43,7 @@ def test_every_pair_once_and_never_over_budget(
 
 
 def plain_plan(source: Lengths, target: Lengths, max_tokens: int, seed: int, epoch: int) -> list[list[int]]:
-    """The same plan the slow way: runs that began with it must go on with the same batches."""
+    """A slow version of the same plan: resumed runs must continue with the same batches."""
     random = np.random.Generator(np.random.PCG64([seed, epoch]))
     order = random.permutation(len(source))
     longer, difference = np.maximum(source, target), source - target

@@ -15,8 +15,7 @@ import pytest
 from disco_mt.cli import main
 from disco_mt.core.errors import UserError
 from disco_mt.data.sources import find_files, obtain, text_files
-from disco_mt.data.sources.help_pages import paragraphs
-from disco_mt.data.sources.libreoffice_help import split_of
+from disco_mt.data.sources.libreoffice_help import paragraphs, split_of
 from disco_mt.text.lines import read_lines
 
 EN_DE = ("en", "de")
@@ -57,7 +56,7 @@ def names(split: str, number: int) -> list[str]:
 
 
 def help_pages() -> dict[str, dict[str, str]]:
-    """Language of a package -> its pages: a few for each split, all with a paragraph that is everywhere."""
+    """Language of a package -> its pages: a few for each split, all with one common paragraph."""
     pages: dict[str, dict[str, str]] = {"en-US": {}, "de": {}}
     for split in ("train", "valid", "test"):
         for number, name in enumerate(names(split, 3)):
@@ -173,7 +172,7 @@ def test_a_package_without_help_is_named(packages: Path, tmp_path: Path) -> None
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository in a folder, and an apt that knows of no other."""
+    """A local repository, and an apt that uses only this one."""
     folder, state = tmp_path / "repository", tmp_path / "apt"
     folder.mkdir()
     for each in ("lists/partial", "cache/archives/partial", "etc"):

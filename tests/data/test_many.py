@@ -1,4 +1,4 @@
-"""Corpora through mtdata: found in a folder, downloaded where they are missing, read as one."""
+"""Corpora from mtdata: found in a folder, downloaded if missing, read as one."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def as_file(said: list[str], sgm: bool) -> bytes:
 
 
 def pack(archive: Path, files: dict[str, bytes]) -> None:
-    """An archive that mtdata takes for one that it has downloaded."""
+    """An archive that mtdata believes it has downloaded."""
     archive.parent.mkdir(parents=True)
     with tarfile.open(archive, "w:gz") as stream:
         for path, content in files.items():

@@ -1,4 +1,4 @@
-"""Work on many cores: in order, no further ahead than needed, and a process that dies is not waited for."""
+"""Parallel map: in order, with bounded look-ahead; a process that dies is an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The phrasebook: right German, all translations known, splits that do not touch."""
+"""The phrasebook: correct German, all translations, disjoint splits."""
 
 from __future__ import annotations
 
@@ -440,7 +440,7 @@ def test_mixtures_are_never_generated(drawn: Drawn) -> None:
 
 
 def test_subordinate_clauses_end_in_their_finite_verb(drawn: Drawn) -> None:
-    """Seen from du, whose verbs are unmistakable."""
+    """Found by the unambiguous verb forms of du."""
     texts = "\n".join(text for _, texts in drawn for text in texts)
     verbs = re.findall(r"\b(?:dass|weil|obwohl|[Ww]enn|[Ff]alls) du [^,.]*?(\w+)[,.]", texts)
     assert len(verbs) > 500

@@ -1,4 +1,4 @@
-"""From text files to a dataset directory: everything arrives, or an error says what is wrong."""
+"""From text files to a dataset directory: complete, or an error that names the problem."""
 
 import gzip
 import json
@@ -50,7 +50,7 @@ def options(tmp_path: Path) -> PrepareOptions:
 
 
 def leftovers(options: PrepareOptions) -> list[str]:
-    """Names beside the inputs: nothing may be half-written."""
+    """Names next to the inputs: no partial output may remain."""
     return [
         path.name
         for path in options.out.parent.iterdir()
@@ -187,8 +187,8 @@ def test_text_without_spaces_is_sampled_less(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"vocabulary": "shared"}, "vocabulary must be one of joint, separate, got 'shared'"),
-        ({"processing": "spm"}, "processing must be one of raw, moses, pretokenized, got 'spm'"),
+        ({"vocabulary": "shared"}, "vocabulary must be one of joint, separate; got 'shared'"),
+        ({"processing": "spm"}, "processing must be one of raw, moses, pretokenized; got 'spm'"),
         ({"max_length": 0}, "max_length must be at least 1, got 0"),
         ({"max_ratio": 0.5}, "max_ratio must be at least 1, got 0.5"),
         ({"jobs": -1}, "jobs must be at least 0, got -1"),

@@ -1,4 +1,4 @@
-"""Known corpora: files are found, plain or packed; what is missing is named; a download is split cleanly."""
+"""Known corpora: files are found, plain or compressed; errors name missing ones; a download is split."""
 
 from __future__ import annotations
 

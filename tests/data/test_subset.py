@@ -1,4 +1,4 @@
-"""A part of a dataset is a dataset."""
+"""A subset of a dataset is a dataset."""
 
 from __future__ import annotations
 

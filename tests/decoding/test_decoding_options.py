@@ -1,4 +1,4 @@
-"""Options check themselves; a model's defaults fill in what nobody asked for; files of 0.1 stay readable."""
+"""Options check themselves; a model's defaults fill unset ones; files of 0.1 stay readable."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def model_of(seed: int, kind: str = "disco", **sizes: object) -> TranslationMode
 def word(
     model: TranslationModel, source: list[int], tokens: list[int], observed: set[int], n: int
 ) -> tuple[int, float]:
-    """One prediction with its own forward pass over the observed words alone: no batch, no mask tricks."""
+    """One prediction with its own forward pass over only the observed words: no batch, no masks."""
     length = len(tokens)
     visible = torch.zeros(1, length + 1, length + 1, dtype=torch.bool)
     visible[0, :, length] = True
@@ -47,7 +47,7 @@ def word(
 
 
 def visible_positions(order: str, first: list[tuple[int, float]]) -> list[set[int]]:
-    """Who sees whom after the first pass: those before it in the order; in easy-first, the surer ones."""
+    """Visibility after the first pass: the words before it in the order; in easy-first, the easier ones."""
     places = range(len(first))
     ranked = {
         "easy-first": sorted(places, key=lambda n: (-first[n][1], n)),
@@ -126,7 +126,7 @@ def test_all_candidates_have_converged_with_high_effort() -> None:
 @given(st.integers(0, 10_000), st.integers(1, 8))
 @settings(max_examples=40, deadline=None)
 def test_fixed_point_within_n_plus_one_passes_is_the_sequential_result(seed: int, length: int) -> None:
-    """Filling in one word after the other in the easy-first order gives what easy-first converges to."""
+    """Predicting one word after the other in easy-first order gives the fixed point of easy-first."""
     model = model_of(seed, length_classes=11)
     (source,) = random_sources([length], seed)
     with torch.inference_mode():
@@ -161,7 +161,7 @@ def test_left_to_right_with_enough_passes_is_greedy_decoding_at_that_length(seed
 @given(st.integers(0, 10_000), st.lists(st.integers(1, 9), min_size=1, max_size=3))
 @settings(max_examples=25, deadline=None)
 def test_high_effort_makes_the_candidates_of_each_order(seed: int, lengths: list[int]) -> None:
-    """All converge where each order alone does; the winner is the likeliest of all."""
+    """Each order converges to the same result as alone; the most likely candidate of all wins."""
     model = model_of(seed, length_classes=11)
     source = padded(random_sources(lengths, seed))
     options = DecodingOptions("easy-first", "high", iterations=20, length_beam=3)
@@ -187,7 +187,7 @@ def test_high_effort_makes_the_candidates_of_each_order(seed: int, lengths: list
 
 
 def test_only_high_effort_changes_a_plain_algorithm() -> None:
-    """The plain algorithms know high effort alone; what fast means is decided before (`DecodingDefaults`)."""
+    """The plain algorithms only know effort high; effort fast changes the options (`DecodingDefaults`)."""
     model, source = model_of(1, length_classes=11), padded(random_sources([5, 3], 1))
     plain, fast, normal, high = (
         decode(model, source, DecodingOptions("easy-first", effort, 6, 3))

@@ -53,7 +53,7 @@ def reranker(model: TranslationModel) -> Reranker:
 def scores_of(
     model: TranslationModel, source: torch.Tensor, candidates: list[list[Words]], length_weight: float
 ) -> list[list[float]]:
-    """What the candidates of each sentence are compared by."""
+    """The scores of the candidates of each sentence."""
     found = reranker(model).candidate_scores(source, candidates)
     return [[score.mean(length_weight) for score in sentence] for sentence in found]
 

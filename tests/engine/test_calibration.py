@@ -1,4 +1,4 @@
-"""How many threads are fastest is measured with a sentence that the model can read."""
+"""The number of threads is calibrated with a sentence that the model can translate."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def engine_for(model: TranslationModel, path: Path) -> CTranslate2Engine:
 
 @pytest.fixture(scope="module")
 def copier() -> Autoregressive:
-    """A model that has begun to learn copying: mostly sure of itself, not always right."""
+    """A model that has partly learned to copy: confident, but not always right."""
     model = build_model(tiny_config(kind="autoregressive", width=32, attention_init="xavier"), 1)
     assert isinstance(model, Autoregressive)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)

@@ -100,7 +100,7 @@ def test_engine_equals_the_plain_algorithm(
 
 @pytest.fixture(scope="module", params=FOLDERS)
 def golden(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Golden:
-    """A trained model and what the authors' decoder makes of some sentences."""
+    """A trained model, and the authors' translations of some sentences."""
     return Golden.load(request.param, tmp_path_factory.mktemp("golden") / "model")
 
 

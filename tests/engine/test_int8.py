@@ -1,4 +1,4 @@
-"""int8, in kernels of our own and in ONNX Runtime: close to float32, no row depends on its batch mates."""
+"""int8, in our own kernels and in ONNX Runtime: close to float32, no row depends on its batch mates."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def make(request: pytest.FixtureRequest) -> Make:
 
 @pytest.mark.parametrize("changes", SHAPES, ids=str)
 def test_a_sentence_does_not_depend_on_its_batch(make: Make, changes: dict[str, object]) -> None:
-    """Rounding scales are a row's own; the wildest mates change nothing."""
+    """Each row has its own scale, so even extreme batch mates change nothing."""
     model, sources = model_of(4, changes), random_sources([5, 3, 12, 1, 7, 9, 2], seed=4)
     runtime = make(model)
     alone, together = decoded(runtime, sources, 1), decoded(runtime, sources, 1000)
@@ -80,7 +80,7 @@ def test_int8_is_close_on_a_trained_model(make: Make, golden: Golden) -> None:
 
 
 def test_shares_of_the_vocabulary_change_nothing(make: Make) -> None:
-    """Its words go in three blocks here; each thread has one."""
+    """The words are in three blocks; each thread has one."""
     model = model_of(2, {"tying": "none", "target_vocabulary": 2500})
     sources = random_sources([3, 9, 5])
     alone, shared = (decoded(make(model, shares), sources, 1) for shares in (1, 3))
@@ -90,7 +90,7 @@ def test_shares_of_the_vocabulary_change_nothing(make: Make) -> None:
 
 
 def test_the_smallest_numbers_stay_what_they_are(make: Make) -> None:
-    """A runtime may be told to take them for 0, and would do so in all of the user's arithmetic."""
+    """A runtime could treat them as 0, and would then do so in all of the user's arithmetic."""
     decoded(make(model_of(1, {})), random_sources([3]), 1)
     smallest = 5e-324
     assert smallest * 1.0 > 0

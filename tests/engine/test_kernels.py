@@ -144,7 +144,7 @@ def test_layers_are_those_of_torch_with_rounded_numbers(
 
 
 def same(found: Tensor, wanted: Tensor) -> None:
-    """But for the odd number that lies half-way between two whole ones."""
+    """Except for rare numbers half-way between two integers."""
     assert (found - wanted).abs().mean() < 2e-3 * wanted.abs().mean()
 
 
@@ -243,7 +243,7 @@ def test_other_processors_do_without(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_source_compiles_to_a_refusal_elsewhere(tmp_path: Path) -> None:
-    """On what is not x86-64 Linux only the question remains, and its answer is no."""
+    """Except on x86-64 Linux, only the function that asks for AMX is compiled, and it returns false."""
     source, library = Path(native.__file__).with_name("kernels.c"), tmp_path / "kernels.so"
     try:
         subprocess.run(["cc", "-U__linux__", "-shared", "-fPIC", "-o", library, source], check=True)

@@ -1,4 +1,4 @@
-"""Every option of a model in every runtime: each cell of the table is run, or refused by name."""
+"""Every option of a model in every runtime: it runs, or an error names the option."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def single(name: str) -> DisCo:
 @every_option
 @torch.inference_mode()
 def test_an_option_is_not_ignored(name: str) -> None:
-    """With the same weights a model without it says something else."""
+    """With the same weights, a model without the option predicts something else."""
     model, plain = model_of(name), build_model(tiny_config(tying=model_of(name).config.tying)).double().eval()
     theirs = plain.state_dict()
     rows = {key: value[: len(theirs[key])] for key, value in model.state_dict().items() if key in theirs}
@@ -161,7 +161,7 @@ def onnx_runtime(model: DisCo, precision: str, shares: int = 1) -> Runtime:
 
 @torch.inference_mode()
 def log_probs(runtime: Runtime, heads: int) -> dict[str, Tensor]:
-    """Of lengths, and of words in a pass in which every position sees all others."""
+    """Log probabilities of lengths, and of words in a pass in which every position sees all others."""
     encoded, words = runtime.encode(padded(SOURCES)), torch.tensor(random_sources([9] * len(SOURCES), 7))
     batch, start = len(words), runtime.start
     tokens = torch.cat([torch.full((batch, start), BOS), words, torch.full((batch, 1), EOS)], dim=1)
@@ -221,7 +221,7 @@ def test_int8_cuts_nothing_off_an_activation(activation: str) -> None:
 
 
 def test_int8_cuts_no_far_number_off_a_model_that_began_as_one_of_marians() -> None:
-    """In OPUS-MT's encoders a few numbers of LayerNorm are 18 standard deviations from the mean."""
+    """In OPUS-MT's encoders, some outputs of LayerNorm are outliers of 18 standard deviations."""
     stack = Stack(2, 2, 64)
     model = float32_model(3, {**MARIAN, "width": 192, "encoder": stack, "decoder": stack})
     with torch.no_grad():
@@ -327,7 +327,7 @@ def test_word_by_word_is_the_fixed_point_of_left_to_right(name: str) -> None:
 
 @torch.inference_mode()
 def filled_in(model: DisCo, source: list[int], found: Hypothesis[int], pin: TokenPin) -> list[int]:
-    """Around a pin, word by word, the surest first as the first pass saw it."""
+    """Word by word around a pin, in the order of confidence in the first pass."""
     assert found.trace is not None
     assert pin.at is not None
     tokens, first = [MASK] * len(found.tokens), found.trace.passes[0][0].probabilities

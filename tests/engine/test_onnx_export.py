@@ -1,4 +1,4 @@
-"""ONNX files that say what the model says, at any size."""
+"""Exported ONNX files compute what the model computes, for any sizes."""
 
 from __future__ import annotations
 

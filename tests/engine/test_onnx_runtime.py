@@ -1,4 +1,4 @@
-"""ONNX Runtime: its float32 is that of torch, and its vocabulary is cut as it should be."""
+"""ONNX Runtime: float32 results equal torch's, and the blocks of the vocabulary are right."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_parts_of_a_vocabulary_cover_it_once(vocabulary: int) -> None:
 
 
 def test_a_gain_of_zero_cannot_be_undone() -> None:
-    """The vocabulary's rows are rounded before the last LayerNorm's gain, unless that is lost."""
+    """Rows are quantized before the gain of the last LayerNorm, unless that cannot be undone."""
     model = model_of(6, {})
     norm = model.decoder_layers[-1].feed_forward_frame.norm
     for gain in (1.0, 0.0):

@@ -1,4 +1,4 @@
-"""Engines as users get them: the same translations, and refusals that say what there is."""
+"""Engines as users select them: the same translations, and errors that list the choices."""
 
 from __future__ import annotations
 

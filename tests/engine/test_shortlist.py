@@ -1,4 +1,4 @@
-"""A vocabulary shortlist: how it is counted, and what a model chooses with it."""
+"""Vocabulary shortlists: counting, and decoding with them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def model_of(seed: int) -> DisCo:
 
 
 def test_a_list_of_every_word_gives_the_same_words() -> None:
-    """The softmax runs over words alone then, so scores are a little higher."""
+    """The softmax is over the shortlist only, so scores are a little higher."""
     model, sources = model_of(1), random_sources([3, 8, 5], 1)
     every = Shortlist(torch.full((VOCABULARY, 1), -1), torch.arange(NUM_SPECIAL, VOCABULARY))
     exact, listed = (

@@ -1,4 +1,4 @@
-"""Rows that are shared out among threads: the same words, steps and scores as by one thread."""
+"""Rows divided among threads: the same words, steps and scores as with one thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pruned vocabularies: which pieces stay, which rows go with them, and what is refused."""
+"""Pruned vocabularies: which pieces and rows are kept, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chunked loss equals the plain one, gradients too, and never holds the whole matrix."""
+"""The chunked loss and its gradients equal the plain ones, without the full matrix."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_share_0_is_the_hard_loss(biased: bool) -> None:
 
 
 def test_special_tokens_get_nothing_from_the_teacher() -> None:
-    """However sure of EOS it is; words are renormalised."""
+    """However confident it is of EOS; words are renormalised."""
     weight = torch.zeros(NUM_SPECIAL + 2, 1)
     weight[:NUM_SPECIAL] = 50.0
     bias = torch.zeros(NUM_SPECIAL + 2)

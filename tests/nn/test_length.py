@@ -1,4 +1,4 @@
-"""The length predictor: what the prior says, what the network adds, and how the prior is fitted."""
+"""The length predictor: the prior, its correction by the network, and fitting the prior."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.config import Length
 from disco_mt.nn.length import FURTHEST, length_log_probs, length_prior, shift_places
 from disco_mt.systems.build import build_model, empty_model
-from disco_mt.training.length_prior import fit_length_prior
+from disco_mt.training.recipe import fit_length_prior
 from small_model import make_small
 from tiny import POOLED, PRIOR, padded, random_sources, tiny_config
 
@@ -133,7 +133,7 @@ def test_a_prior_without_its_numbers_is_refused(predictor: str, build: Callable[
 
 
 def split_of(pairs: list[tuple[int, int]]) -> Split:
-    """Sentences of so many words (without EOS)."""
+    """Sentences with these numbers of words (without EOS)."""
 
     def side(numbers: list[int]) -> Side:
         offsets = np.concatenate([[0], np.cumsum(numbers)])

@@ -1,4 +1,4 @@
-"""Pins as text: how they are typed, which tokens they become, and when a translation has kept them."""
+"""Pins as text: notation, tokens, and whether a translation has kept them."""
 
 from __future__ import annotations
 

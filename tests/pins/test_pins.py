@@ -44,7 +44,7 @@ SOME = FEASIBLE.filter(bool)
 
 
 def model_of(kind: str, seed: int) -> TranslationModel:
-    """Of any options; the first few have their defaults."""
+    """A model with random options; the first few have the defaults."""
     options = random_options(random.Random(seed), kind) if seed > 9 else {}
     return lively(build_model(tiny_config(kind=kind, length_classes=LONGEST + 2, **options), seed), seed)
 
@@ -69,7 +69,7 @@ def easy_first(iterations: int, length_beam: int) -> DecodingOptions:
 
 
 def holds(now: CandidatePass[int], pins: Pins) -> bool:
-    """Does the pass have just these pins, those with a place at it?"""
+    """Does the pass have exactly these pins, at their positions if they have one?"""
     marks = now.pinned or (False,) * len(now.tokens)
     if sum(marks) != sum(len(pin.tokens) for pin in pins):
         return False
@@ -159,7 +159,7 @@ def log_probs_at(
 def predicted(
     model: TranslationModel, source: list[int], tokens: list[int], observed: set[int], n: int
 ) -> tuple[int, float]:
-    """The likeliest word, and its log probability."""
+    """The most likely word, and its log probability."""
     log_probs = log_probs_at(model, source, tokens, observed, n)
     best = int(log_probs[NUM_SPECIAL:].argmax()) + NUM_SPECIAL
     return best, float(log_probs[best])
@@ -179,7 +179,7 @@ def given_rest(model: TranslationModel, source: list[int], tokens: list[int], n:
 def test_easy_first_fills_in_around_the_pins_one_word_after_the_other(
     seed: int, length: int, pins: Pins
 ) -> None:
-    """The fixed point: pins first, then by the confidence of a first pass that saw the pins."""
+    """The fixed point: pins first, then in the order of confidence in a first pass that sees the pins."""
     model = model_of("disco", seed)
     (source,) = random_sources([length], seed)
     with torch.inference_mode():
@@ -203,13 +203,13 @@ def test_easy_first_fills_in_around_the_pins_one_word_after_the_other(
 
 @torch.inference_mode()
 def candidates_of(model: ParallelModel, pins: Pins, length_penalty: float = 1.0) -> Candidates:
-    """Candidates at four lengths with the pins in their places."""
+    """Candidates at four lengths with the pins at their positions."""
     options = DecodingOptions(length_beam=4, length_penalty=length_penalty)
     return pinned(pins).candidates(model, model.encode(padded(random_sources([4], 1))), options)
 
 
 def test_a_surprising_pin_does_not_favour_long_candidates() -> None:
-    """Equal words at every length: what the pin costs is the same for all, not less for the longer."""
+    """Equal words at every length: the pin costs the same in all, not less in longer ones."""
     candidates = candidates_of(model_of("disco", 1), (TokenPin((7,), 0),))
     assert candidates.pins is not None
     log_probs = torch.where(candidates.pins.where, -9.0, -0.1).double()
@@ -233,7 +233,7 @@ def test_a_length_penalty_weighs_pins_as_it_weighs_words() -> None:
 @given(st.integers(0, 10_000), st.integers(1, 3), st.integers(NUM_SPECIAL, VOCABULARY - 1))
 @settings(max_examples=10, deadline=None)
 def test_a_place_is_judged_by_the_words_around_it(seed: int, width: int, token: int) -> None:
-    """The gain over the draft's own word, as seen from all words that the pin would not replace."""
+    """The gain over the draft's own word, given all words that the pin would not replace."""
     model = model_of("disco", seed)
     (source,) = random_sources([4], seed)
     with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""Beam search: exact where it can be checked, scored as teacher-forced, blind to its batch mates."""
+"""Beam search: exact where it can be checked, teacher-forced scores, independent of batch mates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Building a model: quick to start with, and nothing of torch's own initialisation in it."""
+"""Building a model is fast, and does not depend on torch's own initialisation."""
 
 from __future__ import annotations
 

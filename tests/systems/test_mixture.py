@@ -55,7 +55,7 @@ def teacher(make_model: Callable[..., TranslationModel]) -> Autoregressive:
 
 
 def visibility(model: DisCo, objective: Objective, data: Batch, key: int) -> torch.Tensor:
-    """What an objective shows to a model."""
+    """The visibility that an objective uses."""
     shown: list[torch.Tensor] = []
     with pytest.MonkeyPatch.context() as patch:
         decode = model.decode
@@ -79,7 +79,7 @@ def test_without_new_options_it_is_what_it_was(model: DisCo) -> None:
 
 
 def test_shares_are_respected(model: DisCo) -> None:
-    """Of 300 sentences of 4 words: a quarter left to right, half behind a prefix, the rest random."""
+    """Of 300 sentences of 4 words: a quarter left to right, half after a prefix, the rest random."""
     data, key = batch([4] * 300), 3
     words, eos = context.words_and_eos(data.target)
     kinds = {

@@ -1,4 +1,4 @@
-"""What each objective lets a word see, checked from the outside: by what changes the loss."""
+"""What each objective lets a word see, checked by what changes the loss."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_mixture_draws_by_sentence() -> None:
 
 
 def test_easy_first_training_is_two_passes_by_the_references_order() -> None:
-    """Written out: the first pass sees EOS only, the second the words whose reference was likelier."""
+    """Written out: the first pass sees only EOS, the second the words with a more likely reference."""
     model, objective = make("disco", "easy-first")
     data = batch([5])
     words, eos = context.words_and_eos(data.target)

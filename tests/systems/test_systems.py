@@ -1,4 +1,4 @@
-"""The records of systems: what they refuse, and that a decoder reads the options that it says, no others."""
+"""The records of systems: errors, and that a decoder uses exactly the options that it lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Language codes: all that mean Chinese are treated as Chinese, in text and in scores."""
+"""All codes of Chinese are treated as Chinese, in text and in scores."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_chinese_comes_back_from_jieba(text: str) -> None:
 def test_words_split_by_jieba_are_sampled_like_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Raw Chinese, whose clauses never recur, is still sampled more thinly."""
+    """Fewer lines of raw Chinese are sampled, because its clauses never recur."""
     path = tmp_path / "zh"
     path.write_text("我们昨天去看了一场非常好看的电影然后回家\n" * 40, encoding="utf-8")
     monkeypatch.setattr(prepare, "SAMPLE", 30)

@@ -1,4 +1,4 @@
-"""Text goes in and comes out again, for every text that there is."""
+"""Encoding and decoding any text returns it unchanged."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""What a vocabulary cannot read is set aside and put back: nothing vanishes, and the order stays."""
+"""Characters that a vocabulary lacks are set aside and inserted again: all of them, in order."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import resource
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -17,9 +17,8 @@ from tiny_run import OPTIONS, go, last, same, story
 from disco_mt.core.errors import UserError
 from disco_mt.evaluation.dev import DevScore
 from disco_mt.training import checkpoints
-from disco_mt.training.dev import Scored
+from disco_mt.training.job import Scored, State, Window
 from disco_mt.training.optimizer import build_optimizer
-from disco_mt.training.state import State, Window
 from disco_mt.training.updates import Position
 
 
@@ -35,7 +34,7 @@ def write(run: Path, step: int) -> None:
 def test_state_comes_back_from_json() -> None:
     history = [Scored(7, 1, DevScore(1 / 3, 2.5, 0.1))]
     state = State(9, Position(2, 5), history, Window({"loss": 0.1}, 3, 2, 1e-9, 0.5), 12.5, 2, 1)
-    assert State.from_dict(json.loads(json.dumps(state.to_dict()))) == state
+    assert State.from_dict(json.loads(json.dumps(asdict(state)))) == state
 
 
 def test_the_last_two_are_kept(tmp_path: Path) -> None:

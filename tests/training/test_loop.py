@@ -22,9 +22,8 @@ from disco_mt.nn.directory import read_config
 from disco_mt.systems.build import build_model, load_weights
 from disco_mt.text.pair import TextPair
 from disco_mt.training.job import TrainingJob
-from disco_mt.training.loop import train
+from disco_mt.training.loop import TOO_MANY_SKIPPED, train
 from disco_mt.training.rundir import read_log
-from disco_mt.training.session import TOO_MANY_SKIPPED
 
 
 def scores(values: list[float]) -> Scorer:

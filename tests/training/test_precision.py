@@ -20,8 +20,8 @@ from disco_mt.core.batch import Batch
 from disco_mt.core.errors import UserError
 from disco_mt.core.machine import avoid_broken_amx
 from disco_mt.nn.losses import Losses
-from disco_mt.training import compiled, precision
-from disco_mt.training.precision import MixedPrecision, check_precision
+from disco_mt.training import speed
+from disco_mt.training.speed import MixedPrecision, check_precision
 
 avoid_broken_amx()
 SCALE = 2.0**10  # float16 needs it
@@ -80,7 +80,7 @@ def test_near_float32_and_float32_where_it_must_be(
         assert gradient.dtype == torch.float32
         distance = (gradient - exact_gradients[name]).norm() / exact_gradients[name].norm()
         assert distance < 0.05, name
-    half = precision.HALF[kind]
+    half = speed.HALF[kind]
     assert half in types.seen["addmm"]
     for name in ("native_layer_norm", "_log_softmax", "exp_", "native_layer_norm_backward"):
         assert types.seen[name] == {torch.float32}, name
@@ -138,7 +138,7 @@ def test_a_run_learns_and_resumes_bit_for_bit(tmp_path: Path, kind: str) -> None
 @pytest.mark.skipif(not torch.ops.mkldnn._is_mkldnn_fp16_supported(), reason="no float16 products")
 def test_float16_scales_its_losses_and_remembers_how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A factor that is too large is halved until nothing overflows; those updates are skipped."""
-    monkeypatch.setattr(precision, "_FIRST_SCALE", 2.0**40)
+    monkeypatch.setattr(speed, "_FIRST_SCALE", 2.0**40)
     run = tmp_path / "run"
     go(run, replace(OPTIONS, precision="fp16"))
     state = json.loads((run / "checkpoints" / "step-00000011" / "state.json").read_text())["state"]
@@ -188,7 +188,7 @@ def eager_backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         graphs.append(len(inputs))
         return graph.forward
 
-    monkeypatch.setattr(compiled, "BACKEND", backend)
+    monkeypatch.setattr(speed, "BACKEND", backend)
     yield graphs
     torch.compiler.reset()
 

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from tiny_run import TOGETHER, go, last, same, story
 
 from disco_mt.core.errors import UserError
 from disco_mt.training.processes import init_distributed, own_device
-from disco_mt.training.rundir import Lock, read_log
+from disco_mt.training.rundir import lock_run, read_log
 from small_model import make_small
 
 
@@ -124,8 +125,8 @@ def test_torchrun_restarts_what_died(tmp_path: Path, pair: Path) -> None:
 def test_a_second_training_is_kept_out(tmp_path: Path) -> None:
     run, options = tmp_path / "run", replace(TOGETHER, max_steps=1)
     go(run, options)
-    with Lock() as lock:
-        lock.take(run)
+    with ExitStack() as held:
+        lock_run(run, held)
         with pytest.raises(UserError, match="another process is training in"):
             go(run, options, resume=True)
     go(run, options, resume=True)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from disco_mt.training.optimizer import learning_rate
 from disco_mt.training.options import TrainingOptions
-from disco_mt.training.schedule import learning_rate
 
 
 def test_the_papers_schedule() -> None:

@@ -31,11 +31,10 @@ from disco_mt.text.pair import TextPair
 from disco_mt.text.tokenizer import Tokenizer
 from disco_mt.training.checkpoints import step_directories
 from disco_mt.training.job import TrainingJob
-from disco_mt.training.loop import train
+from disco_mt.training.loop import TrainingResult, train
 from disco_mt.training.options import TrainingOptions
 from disco_mt.training.processes import ALONE, Processes, init_distributed, rank, restarted
 from disco_mt.training.rundir import read_log
-from disco_mt.training.session import TrainingResult
 
 VOCABULARY = 40
 RECIPE: dict[str, Any] = {"objective": "disco"}

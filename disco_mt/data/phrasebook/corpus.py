@@ -12,9 +12,9 @@ from disco_mt.core.files import atomic_directory, write_text
 from disco_mt.data.phrasebook import english, german
 from disco_mt.data.phrasebook.sentences import draw_sentence
 
-MAX_REFERENCES = 48  # sentences that can be said in more ways are left out
+MAX_REFERENCES = 48  # sentences with more translations are left out
 MIN_WORDS, MAX_WORDS = 3, 14  # of every German sentence
-_DRAWS_A_SENTENCE = 20  # give up when so many draws bring no new sentence
+_DRAWS_PER_SENTENCE = 20  # give up after so many draws
 
 
 @dataclass(frozen=True)
@@ -27,28 +27,39 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Phrasebook:
-    """`train` has raw pairs: the same English comes with several German sentences, usual ones more often."""
+    """`train` has each English sentence several times; its usual translations occur more often."""
 
     train: list[tuple[str, str]]
     valid: list[Phrase]
     test: list[Phrase]
 
+    def write(self, directory: Path) -> None:
+        """Write {train,valid,test}.{en,de} and {valid,test}.references.tsv to an existing directory.
+
+        valid.de and test.de have the primary references; the .tsv files have all, the primary one first.
+        """
+        _write(directory / "train.en", [english for english, _ in self.train])
+        _write(directory / "train.de", [german for _, german in self.train])
+        for name, phrases in (("valid", self.valid), ("test", self.test)):
+            _write(directory / f"{name}.en", [phrase.english for phrase in phrases])
+            _write(directory / f"{name}.de", [phrase.german[0] for phrase in phrases])
+            _write(directory / f"{name}.references.tsv", ["\t".join(phrase.german) for phrase in phrases])
+
 
 def phrasebook(
     seed: int = 1, train: int = 12_000, valid: int = 300, test: int = 500, translations: int = 4
 ) -> Phrasebook:
-    """The corpus of this seed.
+    """The corpus of a seed.
 
-    `train`, `valid` and `test` count English sentences; each of `train` comes `translations` times, with a
-    German sentence that is drawn anew each time, as in a corpus that many people have written: all ways to
-    say it occur, the usual ones more often. No sentence of `valid` and `test`, in either language, has a
-    word that `train` has not.
+    train, valid, test: numbers of English sentences. Each training sentence occurs `translations` times, with
+    a randomly drawn translation, the usual ones more often. All words of valid and test, in both languages,
+    occur in train.
     """
     _check({"train": train, "valid": valid, "test": test, "translations": translations})
     draw = random.Random(seed)
     held_out = valid + test
     phrases = _draw_phrases(draw, train + held_out + held_out // 4 + 50)
-    draw.shuffle(phrases)  # later draws are the rarer sentences: spread them over the splits
+    draw.shuffle(phrases)  # rare sentences are drawn late: spread them over the splits
     pairs = [(p.english, _draw_usual(draw, p.german)) for p in phrases[:train] for _ in range(translations)]
     draw.shuffle(pairs)
     known = _words(side for pair in pairs for side in pair)
@@ -70,25 +81,17 @@ def write_phrasebook(
     test: int = 500,
     translations: int = 4,
 ) -> None:
-    """Write the corpus as text files: {train,valid,test}.{en,de} and {valid,test}.references.tsv.
-
-    The .de side of valid and test has the primary references; the .tsv files have all of them, primary first.
-    """
+    """Write the corpus as text files to a new directory; see `Phrasebook.write`."""
     book = phrasebook(seed, train, valid, test, translations)
     with atomic_directory(directory) as out:
-        _write(out / "train.en", [pair[0] for pair in book.train])
-        _write(out / "train.de", [pair[1] for pair in book.train])
-        for name, phrases in (("valid", book.valid), ("test", book.test)):
-            _write(out / f"{name}.en", [phrase.english for phrase in phrases])
-            _write(out / f"{name}.de", [phrase.german[0] for phrase in phrases])
-            _write(out / f"{name}.references.tsv", ["\t".join(phrase.german) for phrase in phrases])
+        book.write(out)
 
 
 def _draw_phrases(draw: random.Random, count: int) -> list[Phrase]:
-    """`count` phrases of distinct English, each with its translations, the usual ones first."""
+    """`count` distinct English sentences with their translations, the usual ones first."""
     seen: set[str] = set()
     phrases: list[Phrase] = []
-    for _ in range(_DRAWS_A_SENTENCE * count):
+    for _ in range(_DRAWS_PER_SENTENCE * count):
         if len(phrases) == count:
             return phrases
         sentence = draw_sentence(draw)
@@ -97,7 +100,7 @@ def _draw_phrases(draw: random.Random, count: int) -> list[Phrase]:
             continue
         seen.add(text)
         translations = german.say(sentence)
-        if len(translations) <= MAX_REFERENCES and all(_handy(text) for text in translations):
+        if len(translations) <= MAX_REFERENCES and all(map(_has_usual_length, translations)):
             phrases.append(Phrase(text, translations))
     raise UserError(
         f"the phrasebook grammar found only {len(phrases)} of {count} sentences; "
@@ -106,22 +109,22 @@ def _draw_phrases(draw: random.Random, count: int) -> list[Phrase]:
 
 
 def _draw_usual(draw: random.Random, translations: Sequence[str]) -> str:
-    """One of them by Zipf's law: the second half as often as the first, the third a third as often ..."""
+    """One of them by Zipf's law: the second is half as likely as the first, and so on."""
     return draw.choices(translations, [1 / rank for rank in range(1, len(translations) + 1)])[0]
 
 
 def _drawn_first(draw: random.Random, translations: tuple[str, ...]) -> tuple[str, ...]:
-    """A drawn one in front: the primary reference."""
+    """A random one first: the primary reference."""
     primary = _draw_usual(draw, translations)
     return (primary, *(text for text in translations if text != primary))
 
 
-def _handy(text: str) -> bool:
+def _has_usual_length(text: str) -> bool:
     return MIN_WORDS <= len(text.split()) <= MAX_WORDS
 
 
 def _words(texts: Iterable[str]) -> set[str]:
-    """Words as white space parts them, with capitals and commas: stricter than any tokenizer."""
+    """Words split at white space, with capitals and commas: stricter than any tokenizer."""
     return {word for text in texts for word in text.split()}
 
 

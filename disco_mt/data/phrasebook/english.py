@@ -1,62 +1,46 @@
-"""English: one way to say each meaning."""
+"""English: one sentence for each meaning."""
 
 from __future__ import annotations
 
-from disco_mt.data.phrasebook.meaning import (
-    Because,
-    Clause,
-    Command,
-    Complement,
-    Nominal,
-    NounPhrase,
-    Opinion,
-    Person,
-    Pronoun,
-    Question,
-    Remark,
-    Sentence,
-    Statement,
-    Subordinate,
-    Verb,
-)
+from disco_mt.data.phrasebook import meaning as m
 
-_OBJECT: dict[Person, str] = {
+_OBJECT: dict[m.Person, str] = {
     "I": "me", "you": "you", "he": "him", "she": "her", "it": "it", "we": "us", "they": "them",
 }  # fmt: skip
 _BE = {"I": ("am", "was"), "he": ("is", "was"), "she": ("is", "was"), "it": ("is", "was")}
 _INVARIANT = {"future": "will", "can": "can", "must": "must", "would like": "would", "should": "should"}
 
 
-def say(sentence: Sentence) -> str:
-    """The English sentence, with its capital letter and its stop."""
+def say(sentence: m.Sentence) -> str:
+    """The English sentence, with capital letter and full stop."""
     text = _say(sentence)
     return text[0].upper() + text[1:]
 
 
-def _say(sentence: Sentence) -> str:  # noqa: PLR0911 (one a kind of sentence)
+def _say(sentence: m.Sentence) -> str:  # noqa: PLR0911 (one per kind of sentence)
     match sentence:
-        case Statement(clause):
+        case m.Statement(clause):
             return _statement(clause) + "."
-        case Question(clause, word):
+        case m.Question(clause, word):
             return _join(word, _question(clause)) + "?"
-        case Command(clause, please):
+        case m.Command(clause, please):
             order = _join("do not" if clause.negated else "", clause.verb.base, _rest(clause))
             return f"please {order}." if please else f"{order}!"
-        case Because(main, reason):
+        case m.Because(main, reason):
             return f"{_statement(main)} because {_statement(reason)}."
-        case Subordinate(word, condition, main, True):
+        case m.Subordinate(word, condition, main, True):
             return f"{word} {_statement(condition)}, {_statement(main)}."
-        case Subordinate(word, condition, main, _):
+        case m.Subordinate(word, condition, main, _):
             return f"{_statement(main)} {word} {_statement(condition)}."
-        case Opinion(subject, verb, content):
+        case m.Opinion(subject, verb, content):
             third = verb + "s" if _agreement(subject) in ("he", "she") else verb
             return f"{subject.person} {third} that {_statement(content)}."
-        case Remark(topic, quality, word, clause):
+        case m.Remark(topic, quality, word, clause):
             be = "are" if topic.noun.plural else "is"
             return f"{_phrase(topic)} {be} {quality.english}, {word} {_statement(clause)}."
 
 
-def _statement(clause: Clause) -> str:
+def _statement(clause: m.Clause) -> str:
     auxiliary, main = _verb(clause, asked=False)
     time = clause.time.english if clause.time else ""
     middle = time if clause.time and clause.time.place == "middle" else ""
@@ -66,13 +50,13 @@ def _statement(clause: Clause) -> str:
     return _join(subject, _denied(auxiliary, clause.negated), middle, main, _rest(clause))
 
 
-def _question(clause: Clause) -> str:
+def _question(clause: m.Clause) -> str:
     auxiliary, main = _verb(clause, asked=True)
     middle = clause.time.english if clause.time and clause.time.place == "middle" else ""
     return _join(auxiliary, _nominal(clause.subject, subject=True), middle, main, _rest(clause))
 
 
-def _verb(clause: Clause, asked: bool) -> tuple[str, str]:
+def _verb(clause: m.Clause, asked: bool) -> tuple[str, str]:
     """(auxiliary, main verb); the auxiliary is empty where English has none, as in "I buy"."""
     person, verb, mode = _agreement(clause.subject), clause.verb, clause.mode
     present, past = _BE.get(person, ("are", "were"))
@@ -87,7 +71,7 @@ def _verb(clause: Clause, asked: bool) -> tuple[str, str]:
     return _simple(verb, person, mode, asked or clause.negated)
 
 
-def _simple(verb: Verb, person: Person, mode: str, supported: bool) -> tuple[str, str]:
+def _simple(verb: m.Verb, person: m.Person, mode: str, supported: bool) -> tuple[str, str]:
     """Present, past, want to and like to; with "do" in questions and denials."""
     third = person in ("he", "she", "it")
     if mode in ("want", "like"):
@@ -101,7 +85,7 @@ def _simple(verb: Verb, person: Person, mode: str, supported: bool) -> tuple[str
     return "", verb.third if third else verb.base
 
 
-def _do(person: Person) -> str:
+def _do(person: m.Person) -> str:
     return "does" if person in ("he", "she", "it") else "do"
 
 
@@ -111,12 +95,12 @@ def _denied(auxiliary: str, negated: bool) -> str:
     return "cannot" if auxiliary == "can" else f"{auxiliary} not"
 
 
-def _rest(clause: Clause, time: bool = True) -> str:
+def _rest(clause: m.Clause, time: bool = True) -> str:
     """What follows the verb: objects, complements, the time if it belongs at the end."""
     verb = clause.verb
     recipient = _nominal(clause.recipient) if clause.recipient else ""
     thing = _nominal(clause.object) if clause.object else ""
-    if isinstance(clause.object, Pronoun):
+    if isinstance(clause.object, m.Pronoun):
         objects = _join(verb.preposition, recipient, thing, verb.particle)
     else:
         objects = _join(verb.particle, verb.preposition, recipient, thing)
@@ -125,17 +109,17 @@ def _rest(clause: Clause, time: bool = True) -> str:
     return _join(verb.tail, objects, places, last)
 
 
-def _complement(complement: Complement) -> str:
+def _complement(complement: m.Complement) -> str:
     return _join(complement.english, _phrase(complement.phrase) if complement.phrase else "")
 
 
-def _nominal(nominal: Nominal, subject: bool = False) -> str:
-    if isinstance(nominal, Pronoun):
+def _nominal(nominal: m.Nominal, subject: bool = False) -> str:
+    if isinstance(nominal, m.Pronoun):
         return nominal.person if subject else _OBJECT[nominal.person]
     return _phrase(nominal)
 
 
-def _phrase(phrase: NounPhrase) -> str:
+def _phrase(phrase: m.NounPhrase) -> str:
     words = _join(phrase.adjective.english if phrase.adjective else "", phrase.noun.english)
     determiner = phrase.determiner
     if determiner == "a" and words[0] in "aeiou":
@@ -143,8 +127,8 @@ def _phrase(phrase: NounPhrase) -> str:
     return _join(determiner, words)
 
 
-def _agreement(nominal: Nominal) -> Person:
-    if isinstance(nominal, Pronoun):
+def _agreement(nominal: m.Nominal) -> m.Person:
+    if isinstance(nominal, m.Pronoun):
         return nominal.person
     return "they" if nominal.noun.plural else "it"
 

@@ -1,4 +1,4 @@
-"""What can sensibly be said about what: verbs with the objects, places and times they go with."""
+"""Verbs with the objects, places and times that make sense with them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OWNED = ("my", "your", "his", "her", "our")
 FAMILY = (v.BROTHER, v.SISTER, v.MOTHER, v.FATHER, v.GRANDMOTHER, v.GRANDFATHER, v.PARENTS, v.CHILDREN)
 ACQUAINTED = (v.FRIEND, v.NEIGHBOR, v.TEACHER, v.DOCTOR, v.BOSS)
 PEOPLE = FAMILY + ACQUAINTED
-# Those whom English shows to be he, she or they, so that a pronoun can take them up.
+# People with a known pronoun in English.
 GENDERED: dict[Noun, Person] = {
     v.BROTHER: "he", v.SISTER: "she", v.MOTHER: "she", v.FATHER: "he", v.GRANDMOTHER: "she",
     v.GRANDFATHER: "he", v.PARENTS: "they", v.CHILDREN: "they",
@@ -36,7 +36,7 @@ Kind = Literal["usual", "event", "state"]
 
 @dataclass(frozen=True)
 class Frame:
-    """What a verb goes with. `kind`: a usual thing can be a habit, a state has no "-ing" form."""
+    """What a verb can be combined with. `kind`: usual actions can be habits, states have no "-ing" form."""
 
     verb: Verb
     objects: tuple[Noun, ...] = ()
@@ -49,7 +49,7 @@ class Frame:
     kind: Kind = "event"
     pleasant: bool = False  # one can like to do it
     command: bool = False
-    at_hand: bool = False  # done in a moment, so not "next week"
+    at_hand: bool = False  # takes a moment, so not "next week"
 
 
 ACTIONS = (

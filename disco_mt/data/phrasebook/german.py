@@ -1,8 +1,8 @@
-"""German: every way to say a meaning that this grammar knows.
+"""German: all sentences for a meaning that this grammar can generate.
 
-Word order is the heart of it. A German clause is a bracket: the finite verb in second (or first) place opens
-it, a prefix, participle or infinitive closes it, and the middle field lies between; in a subordinate clause
-the whole verb stands at the end. What may open the sentence, and how the middle field runs, is decided here.
+Most of it is word order. A German clause is a bracket: the finite verb in second (or first) place opens it, a
+prefix, participle or infinitive closes it, and the middle field is between them; in a subordinate clause the
+whole verb is at the end. This module decides what may open the sentence, and the order of the middle field.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import product
 
+from disco_mt.data.phrasebook import meaning as m
 from disco_mt.data.phrasebook.inflection import (
     Address,
     Predicate,
@@ -20,45 +21,27 @@ from disco_mt.data.phrasebook.inflection import (
     predicates,
     reflexive,
 )
-from disco_mt.data.phrasebook.meaning import (
-    Adverb,
-    Because,
-    Clause,
-    Command,
-    Complement,
-    Gender,
-    GermanVerb,
-    NounPhrase,
-    Opinion,
-    Person,
-    Pronoun,
-    Question,
-    Remark,
-    Sentence,
-    Statement,
-    Subordinate,
-)
 from disco_mt.data.phrasebook.verbs import BE
 
 _ASK = {"": (), "why": ("warum", "wieso", "weshalb"), "when": ("wann",), "what": ("was",)}
 _IF = {"if": ("wenn", "falls"), "although": ("obwohl",)}
 _SO = {"but": ("aber",), "so": ("deshalb", "darum")}
-_TAKEN_UP: dict[Gender, Person] = {"m": "he", "f": "she", "n": "it", "p": "they"}
+_TAKEN_UP: dict[m.Gender, m.Person] = {"m": "he", "f": "she", "n": "it", "p": "they"}
 # Opinions: the verb's forms, and whether a main clause may follow ("Ich glaube, er kommt").
-_OPINIONS: dict[str, tuple[tuple[GermanVerb, bool], ...]] = {
+_OPINIONS: dict[str, tuple[tuple[m.GermanVerb, bool], ...]] = {
     "think": (
-        (GermanVerb(("glaube", "glaubst", "glaubt", "glauben", "glaubt")), True),
-        (GermanVerb(("denke", "denkst", "denkt", "denken", "denkt")), True),
+        (m.GermanVerb(("glaube", "glaubst", "glaubt", "glauben", "glaubt")), True),
+        (m.GermanVerb(("denke", "denkst", "denkt", "denken", "denkt")), True),
     ),
-    "hope": ((GermanVerb(("hoffe", "hoffst", "hofft", "hoffen", "hofft")), True),),
-    "know": ((GermanVerb(("weiß", "weißt", "weiß", "wissen", "wisst")), False),),
-    "say": ((GermanVerb(("sage", "sagst", "sagt", "sagen", "sagt")), False),),
+    "hope": ((m.GermanVerb(("hoffe", "hoffst", "hofft", "hoffen", "hofft")), True),),
+    "know": ((m.GermanVerb(("weiß", "weißt", "weiß", "wissen", "wisst")), False),),
+    "say": ((m.GermanVerb(("sage", "sagst", "sagt", "sagen", "sagt")), False),),
 }
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """One choice of words for a clause; what remains open is their order."""
+    """One choice of words for a clause, before they are ordered."""
 
     predicate: Predicate
     subject: str
@@ -73,40 +56,40 @@ class _Parts:
     end: str  # complements
 
 
-def say(sentence: Sentence) -> tuple[str, ...]:
+def say(sentence: m.Sentence) -> tuple[str, ...]:
     """All German sentences for a meaning, distinct, in a fixed order."""
-    found = _say(sentence, "du")
-    if found != (plural := _say(sentence, "ihr")):  # somebody is spoken to
-        found += plural + _say(sentence, "Sie")
-    return tuple(dict.fromkeys(text[0].upper() + text[1:] for text in found))
+    texts = _say(sentence, "du")
+    if texts != (plural := _say(sentence, "ihr")):  # the sentence addresses someone
+        texts += plural + _say(sentence, "Sie")
+    return tuple(dict.fromkeys(text[0].upper() + text[1:] for text in texts))
 
 
-def _say(sentence: Sentence, address: Address) -> list[str]:  # noqa: PLR0911 (one a kind of sentence)
+def _say(sentence: m.Sentence, address: Address) -> list[str]:  # noqa: PLR0911 (one per kind of sentence)
     match sentence:
-        case Statement(clause):
+        case m.Statement(clause):
             return [text + "." for text in _second(clause, address)]
-        case Question(clause, word):
+        case m.Question(clause, word):
             openings = _ASK[word] or ("",)
             return [join(o, text) + "?" for o, text in product(openings, _first(clause, address, asked=True))]
-        case Command(clause, please):
+        case m.Command(clause, please):
             return _command(clause, please, address)
-        case Because(main, reason):
+        case m.Because(main, reason):
             return _because(main, reason, address)
-        case Subordinate():
+        case m.Subordinate():
             return _subordinate(sentence, address)
-        case Opinion():
+        case m.Opinion():
             return _opinion(sentence, address)
-        case Remark():
+        case m.Remark():
             return _remark(sentence, address)
 
 
-def _because(main: Clause, reason: Clause, address: Address) -> list[str]:
+def _because(main: m.Clause, reason: m.Clause, address: Address) -> list[str]:
     reasons = [f"weil {text}" for text in _final(reason, address)]
     reasons += [f"denn {text}" for text in _second(reason, address, fronting=False)]
     return [f"{first}, {second}." for first, second in product(_second(main, address), reasons)]
 
 
-def _subordinate(sentence: Subordinate, address: Address) -> list[str]:
+def _subordinate(sentence: m.Subordinate, address: Address) -> list[str]:
     conditions = list(product(_IF[sentence.word], _final(sentence.condition, address)))
     if sentence.condition_first:  # the condition is the first place, so the verb follows it
         pairs = product(conditions, _first(sentence.main, address))
@@ -115,7 +98,7 @@ def _subordinate(sentence: Subordinate, address: Address) -> list[str]:
     return [f"{main}, {word} {condition}." for main, (word, condition) in product(mains, conditions)]
 
 
-def _opinion(sentence: Opinion, address: Address) -> list[str]:
+def _opinion(sentence: m.Opinion, address: Address) -> list[str]:
     texts = []
     person = person_of(sentence.subject, address)
     subject = nominals(sentence.subject, "nominative", address)[0]
@@ -128,23 +111,23 @@ def _opinion(sentence: Opinion, address: Address) -> list[str]:
     return texts
 
 
-def _remark(sentence: Remark, address: Address) -> list[str]:
+def _remark(sentence: m.Remark, address: Address) -> list[str]:
     texts = []
     for noun in sentence.topic.noun.german:
         topic = replace(sentence.topic, noun=replace(sentence.topic.noun, german=(noun,)))
-        it = Pronoun(_TAKEN_UP[noun.gender])
+        it = m.Pronoun(_TAKEN_UP[noun.gender])
         clause = replace(sentence.clause, object=it)
         order = (
             _second(clause, address, fronting=False) if sentence.word == "but" else _first(clause, address)
         )
-        quality = Complement(sentence.quality.english, sentence.quality.german)
-        described = _second(Clause(topic, BE, "present", complements=(quality,)), address)
+        quality = m.Complement(sentence.quality.english, sentence.quality.german)
+        described = _second(m.Clause(topic, BE, "present", complements=(quality,)), address)
         parts = product(described, _SO[sentence.word], order)
         texts += [f"{first}, {word} {second}." for first, word, second in parts]
     return texts
 
 
-def _command(clause: Clause, please: bool, address: Address) -> list[str]:
+def _command(clause: m.Clause, please: bool, address: Address) -> list[str]:
     texts = []
     for verb in clause.verb.german:
         forms = {"du": verb.imperative, "ihr": verb.forms[4], "Sie": f"{verb.infinitive} Sie"}
@@ -165,7 +148,7 @@ def _polite(parts: _Parts, field: str, please: bool) -> list[str]:
     ]
 
 
-def _second(clause: Clause, address: Address, fronting: bool = True) -> list[str]:
+def _second(clause: m.Clause, address: Address, fronting: bool = True) -> list[str]:
     """Main clauses: the finite verb in second place, after the subject or after the time."""
     texts = []
     for parts in _all_choices(clause, address):
@@ -178,8 +161,8 @@ def _second(clause: Clause, address: Address, fronting: bool = True) -> list[str
     return texts
 
 
-def _first(clause: Clause, address: Address, asked: bool = False) -> list[str]:
-    """The finite verb first: questions, and whatever follows a question word or a subordinate clause."""
+def _first(clause: m.Clause, address: Address, asked: bool = False) -> list[str]:
+    """The finite verb first: in questions, after a question word, or after a subordinate clause."""
     return [
         join(parts.predicate.finite, subject, field, parts.predicate.last)
         for parts in _all_choices(clause, address, asked)
@@ -187,7 +170,7 @@ def _first(clause: Clause, address: Address, asked: bool = False) -> list[str]:
     ]
 
 
-def _final(clause: Clause, address: Address) -> list[str]:
+def _final(clause: m.Clause, address: Address) -> list[str]:
     """Subordinate clauses: the verb at the end, with its prefix joined on again."""
     return [
         join(subject, field, parts.predicate.final)
@@ -197,7 +180,7 @@ def _final(clause: Clause, address: Address) -> list[str]:
 
 
 def _subjects(parts: _Parts) -> list[str]:
-    """A subject behind the verb and the pronouns, which may come before a noun: hilft ihm mein Bruder."""
+    """The subject after the verb, and pronouns, which may come before a noun: hilft ihm mein Bruder."""
     orders = [join(parts.subject, parts.pronouns)]
     if parts.pronouns and not parts.subject_is_pronoun:
         orders.append(join(parts.pronouns, parts.subject))
@@ -205,7 +188,7 @@ def _subjects(parts: _Parts) -> list[str]:
 
 
 def _middle(parts: _Parts) -> list[str]:
-    """The orders of the middle field behind subject and pronouns."""
+    """The possible orders of the middle field after subject and pronouns."""
     time, recipient, definite, end = parts.time, parts.recipient, parts.definite, parts.end
     if parts.particle:  # what is known stands before "nicht" and "gern", what is new after
         return [join(recipient, definite, time, parts.particle, parts.indefinite, end)]
@@ -218,7 +201,7 @@ def _middle(parts: _Parts) -> list[str]:
     return list(dict.fromkeys(orders))
 
 
-def _all_choices(clause: Clause, address: Address, asked: bool = False) -> Iterable[_Parts]:
+def _all_choices(clause: m.Clause, address: Address, asked: bool = False) -> Iterable[_Parts]:
     """Every choice of words; questions about the past are `asked` in the perfect, except of war and hatte."""
     person = person_of(clause.subject, address)
     for verb in clause.verb.german:
@@ -228,11 +211,11 @@ def _all_choices(clause: Clause, address: Address, asked: bool = False) -> Itera
 
 
 def _choices(
-    clause: Clause, verb: GermanVerb, address: Address, ways: Iterable[Predicate]
+    clause: m.Clause, verb: m.GermanVerb, address: Address, ways: Iterable[Predicate]
 ) -> Iterable[_Parts]:
     """Every choice of words for a clause with this German verb."""
     free = clause.object if not verb.preposition else None  # an object after a preposition is a complement
-    indefinite = isinstance(free, NounPhrase) and not free.definite
+    indefinite = isinstance(free, m.NounPhrase) and not free.definite
     kein = clause.negated and indefinite and clause.mode != "like"
     things = nominals(free, verb.case, address, kein) if free else [""]
     recipients = nominals(clause.recipient, "dative", address) if clause.recipient else [""]
@@ -244,29 +227,29 @@ def _choices(
         ways, subjects, things, recipients, _times(clause.time), ends
     ):
         unstressed = [
-            *([thing] if isinstance(free, Pronoun) else []),
-            *([recipient] if isinstance(clause.recipient, Pronoun) else []),
+            *([thing] if isinstance(free, m.Pronoun) else []),
+            *([recipient] if isinstance(clause.recipient, m.Pronoun) else []),
         ]
         yield _Parts(
             predicate=way,
             subject=subject,
-            subject_is_pronoun=isinstance(clause.subject, Pronoun),
+            subject_is_pronoun=isinstance(clause.subject, m.Pronoun),
             pronouns=join(*unstressed, *weak),
             time=time,
             time_may_open=opens,
-            recipient="" if isinstance(clause.recipient, Pronoun) else recipient,
-            definite=thing if isinstance(free, NounPhrase) and not indefinite else "",
+            recipient="" if isinstance(clause.recipient, m.Pronoun) else recipient,
+            definite=thing if isinstance(free, m.NounPhrase) and not indefinite else "",
             indefinite=thing if indefinite else "",
             particle=join("nicht" if denied else "", way.particle),
             end=end,
         )
 
 
-def _times(time: Adverb | None) -> tuple[tuple[str, bool], ...]:
+def _times(time: m.Adverb | None) -> tuple[tuple[str, bool], ...]:
     return time.german if time else (("", False),)
 
 
-def _ends(clause: Clause, verb: GermanVerb, address: Address) -> list[str]:
+def _ends(clause: m.Clause, verb: m.GermanVerb, address: Address) -> list[str]:
     """What closes the middle field: German says whom with before where to, English the other way round."""
     slots = [_complements(complement, address) for complement in reversed(clause.complements)]
     if verb.preposition and clause.object:
@@ -276,7 +259,7 @@ def _ends(clause: Clause, verb: GermanVerb, address: Address) -> list[str]:
     return [join(*words) for words in product(*slots)]
 
 
-def _complements(complement: Complement, address: Address) -> list[str]:
+def _complements(complement: m.Complement, address: Address) -> list[str]:
     if complement.phrase is None:
         return list(complement.german)
     return [f"{complement.preposition} {text}" for text in nominals(complement.phrase, "dative", address)]

@@ -6,16 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Literal
 
-from disco_mt.data.phrasebook.meaning import (
-    Case,
-    Gender,
-    GermanNoun,
-    GermanVerb,
-    Mode,
-    Nominal,
-    NounPhrase,
-    Pronoun,
-)
+from disco_mt.data.phrasebook import meaning as m
 
 Address = Literal["du", "ihr", "Sie"]  # the three German words for "you": a sentence keeps to one of them
 ADDRESSES: tuple[Address, ...] = ("du", "ihr", "Sie")
@@ -35,22 +26,22 @@ _PERSONS: dict[str, tuple[str, str, str, str, str, int]] = {
 _OWNERS = {"my": "I", "your": "you", "his": "he", "her": "she", "our": "we", "their": "they"}
 
 # Endings by case, then by gender: m f n p.
-_DEFINITE: dict[Case, dict[Gender, str]] = {
+_DEFINITE: dict[m.Case, dict[m.Gender, str]] = {
     "nominative": {"m": "der", "f": "die", "n": "das", "p": "die"},
     "accusative": {"m": "den", "f": "die", "n": "das", "p": "die"},
     "dative": {"m": "dem", "f": "der", "n": "dem", "p": "den"},
 }
-_INDEFINITE: dict[Case, dict[Gender, str]] = {  # ein, kein, mein ...
+_INDEFINITE: dict[m.Case, dict[m.Gender, str]] = {  # ein, kein, mein ...
     "nominative": {"m": "", "f": "e", "n": "", "p": "e"},
     "accusative": {"m": "en", "f": "e", "n": "", "p": "e"},
     "dative": {"m": "em", "f": "er", "n": "em", "p": "en"},
 }
-_WEAK: dict[Case, dict[Gender, str]] = {  # der neue Wagen
+_WEAK: dict[m.Case, dict[m.Gender, str]] = {  # der neue Wagen
     "nominative": {"m": "e", "f": "e", "n": "e", "p": "en"},
     "accusative": {"m": "en", "f": "e", "n": "e", "p": "en"},
     "dative": {"m": "en", "f": "en", "n": "en", "p": "en"},
 }
-_MIXED: dict[Case, dict[Gender, str]] = {  # ein neuer Wagen
+_MIXED: dict[m.Case, dict[m.Gender, str]] = {  # ein neuer Wagen
     "nominative": {"m": "er", "f": "e", "n": "es", "p": "en"},
     "accusative": {"m": "en", "f": "e", "n": "es", "p": "en"},
     "dative": {"m": "en", "f": "en", "n": "en", "p": "en"},
@@ -61,7 +52,7 @@ _BE = ("bin", "bist", "ist", "sind", "seid")
 _WILL = ("werde", "wirst", "wird", "werden", "werdet")
 _WOULD = ("würde", "würdest", "würde", "würden", "würdet")
 _WOULD_LIKE = ("möchte", "möchtest", "möchte", "möchten", "möchtet")
-_MODALS: dict[Mode, tuple[tuple[str, ...], ...]] = {
+_MODALS: dict[m.Mode, tuple[tuple[str, ...], ...]] = {
     "can": (("kann", "kannst", "kann", "können", "könnt"),),
     "must": (("muss", "musst", "muss", "müssen", "müsst"),),
     "want": (("will", "willst", "will", "wollen", "wollt"), _WOULD_LIKE),
@@ -80,14 +71,14 @@ class Predicate:
     particle: str = ""  # "gern", in the middle field
 
 
-def person_of(nominal: Nominal, address: Address) -> str:
+def person_of(nominal: m.Nominal, address: Address) -> str:
     """The key of the German person."""
-    if isinstance(nominal, Pronoun):
+    if isinstance(nominal, m.Pronoun):
         return address if nominal.person == "you" else nominal.person
     return "they" if nominal.noun.plural else "it"
 
 
-def pronoun(person: str, case: Case) -> str:
+def pronoun(person: str, case: m.Case) -> str:
     subject, accusative, dative, *_ = _PERSONS[person]
     return {"nominative": subject, "accusative": accusative, "dative": dative}[case]
 
@@ -96,9 +87,9 @@ def reflexive(person: str) -> str:
     return _PERSONS[person][3]
 
 
-def nominals(nominal: Nominal, case: Case, address: Address, denied: bool = False) -> list[str]:
+def nominals(nominal: m.Nominal, case: m.Case, address: Address, denied: bool = False) -> list[str]:
     """All the ways to say a nominal; `denied` makes an indefinite one kein."""
-    if isinstance(nominal, Pronoun):
+    if isinstance(nominal, m.Pronoun):
         return [pronoun(person_of(nominal, address), case)]
     adjectives = nominal.adjective.german if nominal.adjective else ("",)
     choices = product(nominal.noun.german, adjectives)
@@ -106,7 +97,7 @@ def nominals(nominal: Nominal, case: Case, address: Address, denied: bool = Fals
 
 
 def _noun_phrase(
-    phrase: NounPhrase, noun: GermanNoun, adjective: str, case: Case, address: Address, denied: bool
+    phrase: m.NounPhrase, noun: m.GermanNoun, adjective: str, case: m.Case, address: Address, denied: bool
 ) -> str:
     determiner = _determiner(phrase.determiner, noun.gender, case, address, denied)
     endings = _WEAK if phrase.determiner == "the" else _MIXED
@@ -114,7 +105,7 @@ def _noun_phrase(
     return join(determiner, described, noun.form(case))
 
 
-def _determiner(determiner: str, gender: Gender, case: Case, address: Address, denied: bool) -> str:
+def _determiner(determiner: str, gender: m.Gender, case: m.Case, address: Address, denied: bool) -> str:
     if determiner == "the":
         return _DEFINITE[case][gender]
     ending = _INDEFINITE[case][gender]
@@ -129,7 +120,7 @@ def _determiner(determiner: str, gender: Gender, case: Case, address: Address, d
     return stem + ending
 
 
-def predicates(verb: GermanVerb, mode: Mode, person: str, timed: bool) -> list[Predicate]:
+def predicates(verb: m.GermanVerb, mode: m.Mode, person: str, timed: bool) -> list[Predicate]:
     """All the ways to put a verb into a mode; `timed`: a time is said, so the present can mean the future."""
     form = _PERSONS[person][5]
     present = _simple(verb, verb.forms[form])
@@ -152,16 +143,16 @@ def predicates(verb: GermanVerb, mode: Mode, person: str, timed: bool) -> list[P
             return modals
 
 
-def _simple(verb: GermanVerb, form: str) -> Predicate:
+def _simple(verb: m.GermanVerb, form: str) -> Predicate:
     return Predicate(form, verb.prefix, verb.prefix + form)
 
 
-def _with_infinitive(verb: GermanVerb, finite: str, particle: str = "") -> Predicate:
+def _with_infinitive(verb: m.GermanVerb, finite: str, particle: str = "") -> Predicate:
     infinitive = verb.prefix + verb.infinitive
     return Predicate(finite, infinitive, f"{infinitive} {finite}", particle)
 
 
-def _past(verb: GermanVerb, person: str, form: int) -> list[Predicate]:
+def _past(verb: m.GermanVerb, person: str, form: int) -> list[Predicate]:
     """The perfect, and the simple past where people use it: hardly ever to a person they speak to."""
     ways = []
     if verb.participle:

@@ -1,8 +1,8 @@
-"""What a sentence of the phrasebook means, before it is put into English or into German.
+"""The meaning of a sentence of the phrasebook, independent of the language.
 
-The grammar never translates words: it draws a meaning, and each language says it in its own way. English says
-it in one way; German in all the ways it knows (synonyms, forms of address, word orders), which is what makes
-the corpus multimodal.
+The grammar does not translate words: it draws a meaning and expresses it in each language. There is one
+English sentence, and all German ones (synonyms, forms of address, word orders), which makes the corpus
+multimodal.
 """
 
 from __future__ import annotations

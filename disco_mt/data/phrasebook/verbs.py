@@ -1,4 +1,4 @@
-"""The verbs of the phrasebook: each English verb with the German ones that say the same."""
+"""The verbs of the phrasebook: each English verb with its German translations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _german(forms: str, participle: str = "", preterite: str = "", imperative: s
 
 
 def _separable(verb: GermanVerb, prefix: str, preterite: bool = False) -> GermanVerb:
-    """aufmachen from machen; without `preterite` it has only the perfect, as such verbs have in speech."""
+    """aufmachen from machen; without `preterite` only the perfect is used, as in spoken German."""
     past = verb.preterite if preterite else None
     return replace(verb, prefix=prefix, participle=prefix + verb.participle, preterite=past)
 
@@ -114,7 +114,7 @@ HAVE_TIME = _verb("have has had having", replace(_HABEN, fixed="Zeit", negated="
 
 
 def _be(english: str, *german: str, have: str = "") -> Verb:
-    """To be tired; `have`: German can also have it, as in "Hunger haben"."""
+    """To be tired; `have`: a German noun that is also used, as in "Hunger haben"."""
     ways = [replace(_SEIN, fixed=word) for word in german]
     if have:
         ways.append(replace(_HABEN, fixed=have, negated=f"keinen {have}"))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import atomic_directory
-from disco_mt.data.phrasebook import write_phrasebook
+from disco_mt.data.phrasebook import phrasebook
 from disco_mt.data.sources.files import (
     Languages,
     Parts,
@@ -54,7 +54,7 @@ NO_PARTS = Parts()
 def find_files(
     source: SourceName, folder: Path | None, languages: Languages, parts: Parts = NO_PARTS
 ) -> SourceFiles:
-    """The files of a corpus in `folder`, or in the folder of its own name there; missing ones are named."""
+    """The files of a corpus in `folder`, or in a folder of its name there; errors name missing ones."""
     match source:
         case "phrasebook":
             only(
@@ -73,23 +73,22 @@ def find_files(
 
 
 def find_other_pair(source: SourceName, folder: Path | None, languages: Languages) -> SourceFiles:
-    """The files of another pair of a corpus that is at hand; it must be in a folder of its own name."""
+    """The files of another language pair of a corpus, which must be in a folder of its own name."""
     name = folder_names(source, languages)[0]
     if folder is None or not (folder / name).exists():
         raise UserError(
-            f"the corpus {name} is needed, too: put it into a folder {name} in the folder of corpora, "
+            f"the corpus {name} is also needed: put it into a folder {name} in the folder of corpora, "
             + ("which is given with --data" if folder is None else f"{folder}")
         )
     return find_files(source, folder / name, languages)
 
 
 def can_be_obtained(source: SourceName) -> bool:
-    """Can `obtain` download this corpus?"""
     return source in ("libreoffice-help", "mtdata")
 
 
 def obtain(source: SourceName, folder: Path | None, languages: Languages, parts: Parts = NO_PARTS) -> bool:
-    """Download what is missing of a corpus that can be downloaded; returns whether something was."""
+    """Download what is missing of a corpus that can be downloaded; returns whether that was needed."""
     match source:
         case "libreoffice-help":
             return obtain_packages(folder, languages)
@@ -115,24 +114,24 @@ def text_files(files: SourceFiles, out: Path, limit: int = 0) -> dict[str, Split
 
 
 def _convert(files: SourceFiles, directory: Path) -> None:
-    """Write what cannot be read as it is: a generated corpus, a download, references."""
+    """Write the files that must be generated or converted."""
     match files.source:
         case "phrasebook":
-            _write_phrasebook(directory)
+            phrasebook().write(directory)
         case "libreoffice-help":
             write_splits(files, directory)
         case "mtdata":
             write_train(files, directory)
         case "tatoeba" if files.raw:
             write_download(files.raw["download"], files.languages, directory)
-    for split, each in files.splits.items():
-        if each.references is not None:
-            lines = references_alone(each.references, each.source)
+    for split, split_files in files.splits.items():
+        if split_files.references is not None:
+            lines = references_alone(split_files.references, split_files.source)
             write_lines(directory / f"{split}.references.tsv", lines)
 
 
 def _write_sample(files: SourceFiles, directory: Path, limit: int) -> None:
-    """A sample of the training pairs in place of all; it is drawn from a file that may have the same name."""
+    """Replace the training pairs by a sample, which may be read from the files that it replaces."""
     small = directory / "sample"
     small.mkdir()
     write_pairs(small, "train", files.languages, sample(_ready(files, "train", directory), limit))
@@ -141,15 +140,8 @@ def _write_sample(files: SourceFiles, directory: Path, limit: int) -> None:
     small.rmdir()
 
 
-def _write_phrasebook(directory: Path) -> None:
-    write_phrasebook(directory / "all")
-    for path in list((directory / "all").iterdir()):
-        path.rename(directory / path.name)
-    (directory / "all").rmdir()
-
-
 def _ready(files: SourceFiles, split: str, out: Path) -> SplitFiles:
-    """The files of a split: those in `out`, or where there are none the corpus' own."""
+    """The files of a split: those in `out`, else the corpus' own."""
     own = files.splits.get(split)
     source, target = (out / f"{split}.{language}" for language in files.languages)
     references = out / f"{split}.references.tsv"

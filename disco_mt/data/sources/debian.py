@@ -1,4 +1,4 @@
-"""Debian packages as sources of text: downloaded and unpacked, never installed. Needs no rights of root."""
+"""Debian packages as sources of text: downloaded and unpacked, not installed, without root permissions."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from disco_mt.core.files import atomic_directory
 
 def package(folder: Path, name: str) -> Path:
     """The file of a package in a folder."""
-    found = sorted(folder.glob(f"{name}_*.deb"))
-    if len(found) != 1:
-        what = "several files" if found else "no file"
+    files = sorted(folder.glob(f"{name}_*.deb"))
+    if len(files) != 1:
+        what = "several files" if files else "no file"
         raise UserError(
             f"{folder} has {what} {name}_*.deb, expected one; get it there with: apt-get download {name}"
         )
-    return found[0]
+    return files[0]
 
 
 def download(names: list[str], folder: Path) -> None:
-    """Download packages into a new folder with the apt of this machine; all of them or nothing."""
+    """Download packages to a new folder with apt-get; all of them or nothing."""
     apt = _program("apt-get", f"put the packages {' and '.join(names)} into {folder}")
     try:
         with atomic_directory(folder) as temporary:
@@ -41,14 +41,14 @@ def unpack(file: Path, folder: Path) -> Path:
 
 
 def _program(name: str, instead: str) -> str:
-    found = shutil.which(name)
-    if found is None:
+    program = shutil.which(name)
+    if program is None:
         raise UserError(f"there is no {name} on this machine, which Debian and Ubuntu have; {instead}")
-    return found
+    return program
 
 
 def _download(apt: str, names: list[str], folder: Path) -> None:
-    """apt-get download; where the lists of packages are missing or old, after apt-get update."""
+    """apt-get download; if the package lists are missing or outdated, after apt-get update."""
     get = [apt, "download", *names]
     done = subprocess.run(get, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -57,7 +57,7 @@ def _download(apt: str, names: list[str], folder: Path) -> None:
         if done.returncode:
             raise UserError(
                 f"apt-get download {' '.join(names)} failed: {_last_line(done.stderr)}"
-                + (f"; apt-get update failed, too: {_last_line(update.stderr)}" if update.returncode else "")
+                + (f"; apt-get update also failed: {_last_line(update.stderr)}" if update.returncode else "")
             )
 
 

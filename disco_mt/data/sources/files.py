@@ -1,17 +1,20 @@
-"""The files of a corpus, and what every source does with them: find, hash, read, sample, write."""
+"""The files of a corpus: find, hash, read, sample and write them."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import heapq
+import json
 import os
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from disco_mt.core.errors import UserError
-from disco_mt.data.sources.hashes import remembered_hashes
+from disco_mt.core.files import write_text
 from disco_mt.text.lines import read_lines
 
 SourceName = Literal["multi30k", "tatoeba", "phrasebook", "libreoffice-help", "mtdata"]
@@ -19,6 +22,9 @@ Languages = tuple[str, str]
 Pair = tuple[str, str]
 
 ENVIRONMENT = "DISCO_DATA"
+LARGE = 2**28  # bytes: a second to read, or ten from a slow disk
+
+Memory = dict[str, list[int | str]]  # path -> size, time of the last change, hash
 
 
 @dataclass(frozen=True)
@@ -35,10 +41,10 @@ class Parts:
     """The parts of a corpus of many corpora. Names are ids of `mtdata list`."""
 
     folder: str = ""
-    """Its folder in the folder of corpora."""
+    """The name of its folder in the folder of corpora."""
     train: tuple[str, ...] = ()
     by_hand: tuple[str, ...] = ()
-    """Training corpora that mtdata lacks: put their files beside the others by hand."""
+    """Training corpora that mtdata lacks: put their files next to the others by hand."""
     valid: str = ""
     valid_one_in: int = 0
     """Without `valid`: every nth training pair is held out for validation."""
@@ -46,7 +52,7 @@ class Parts:
 
     def __post_init__(self) -> None:
         if not self.folder and not self.train and not self.by_hand:
-            return  # there are none
+            return  # no parts
         for name in ("folder", "test"):
             if not getattr(self, name):
                 raise UserError(f"data.parts.{name} is missing")
@@ -58,16 +64,16 @@ class Parts:
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """Where a corpus is: files of its splits, or files that splits are made from, or (phrasebook) nowhere."""
+    """The files of a corpus: those of its splits, or raw files to convert; the phrasebook has none."""
 
     source: SourceName
     languages: Languages
-    splits: dict[str, SplitFiles] = field(default_factory=dict)  # references begin with the source sentence
-    raw: dict[str, Path] = field(default_factory=dict)  # what each file is -> a file that must be converted
-    held_out: int = 0  # every nth pair of the training text is for validation; 0: none
+    splits: dict[str, SplitFiles] = field(default_factory=dict)  # references: after the source sentence
+    raw: dict[str, Path] = field(default_factory=dict)  # role -> a file that must be converted
+    held_out: int = 0  # every nth training pair is held out for validation; 0: none
 
     def paths(self) -> dict[str, Path]:
-        """What each file is -> the file."""
+        """Role of each file -> the file."""
         named = {
             f"{name}.{role}": path
             for name, files in self.splits.items()
@@ -79,21 +85,21 @@ class SourceFiles:
         return self.raw | {name: path for name, path in named.items() if path is not None}
 
     def hashes(self, memory: Path | None = None) -> dict[str, str]:
-        """The SHA-256 of what is in each file: the same for a file and its .gz.
+        """The SHA-256 of the content of each file: the same for a file and its .gz.
 
-        memory: a file that remembers those of large files, for as long as they are not touched.
+        memory: a file that caches the hashes of large files, as long as they do not change.
         """
-        return remembered_hashes(self.paths(), memory)
+        return _cached_hashes(self.paths(), memory)
 
 
-def data_folder(given: Path | None) -> Path | None:
-    """The folder of corpora: the one given, or that of the environment, or none."""
+def data_folder(folder: Path | None) -> Path | None:
+    """The folder of corpora: this one, or that of the environment, or none."""
     from_environment = os.environ.get(ENVIRONMENT)
-    return given or (Path(from_environment) if from_environment else None)
+    return folder or (Path(from_environment) if from_environment else None)
 
 
 def downloads_folder(folder: Path | None) -> Path:
-    """Where a corpus that can be downloaded is or goes: the folder of corpora, or the user's cache folder."""
+    """Where downloaded corpora are: in the folder of corpora, or in the user's cache folder."""
     if folder is not None:
         return folder
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -101,15 +107,15 @@ def downloads_folder(folder: Path | None) -> Path:
 
 
 def only(languages: Languages, fits: bool, rule: str) -> None:
-    """Refuse languages that a corpus does not have."""
+    """Raise an error for languages that a corpus does not have."""
     if not fits:
         raise UserError(f"{rule}; got {', '.join(languages)}")
 
 
 def existing(path: Path) -> Path | None:
     """The file, plain or .gz."""
-    packed = path.with_name(f"{path.name}.gz")
-    return next((each for each in (path, packed) if each.is_file()), None)
+    compressed = path.with_name(f"{path.name}.gz")
+    return next((file for file in (path, compressed) if file.is_file()), None)
 
 
 def read_pairs(source: Path, target: Path) -> Iterator[Pair]:
@@ -147,8 +153,49 @@ def draw(text: str) -> bytes:
 
 
 def sample(files: SplitFiles, limit: int) -> Iterator[Pair]:
-    """`limit` pairs in the order of the corpus, which is read twice and never in memory."""
+    """`limit` random pairs in the order of the corpus, which is read twice and not kept in memory."""
     count = sum(1 for _ in read_pairs(files.source, files.target))
     chosen = {*heapq.nsmallest(limit, range(count), key=lambda number: draw(str(number)))}
     pairs = enumerate(read_pairs(files.source, files.target))
     return (pair for number, pair in pairs if number in chosen)
+
+
+def _cached_hashes(paths: dict[str, Path], memory: Path | None) -> dict[str, str]:
+    """The hash of the content of each file. memory: the file of cached hashes."""
+    known = _read_cache(memory)
+    before = dict(known)
+    hashes = {name: _remembered(path, known) for name, path in paths.items()}
+    if memory is not None and known != before and memory.parent.is_dir():
+        write_text(memory, json.dumps(known, indent=2) + "\n")
+    return hashes
+
+
+def _read_cache(memory: Path | None) -> Memory:
+    """The cache; a broken file is ignored."""
+    try:
+        content = json.loads(memory.read_text(encoding="utf-8")) if memory else {}
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _remembered(path: Path, known: Memory) -> str:
+    try:
+        now = path.stat()
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    if now.st_size < LARGE:
+        return _content_hash(path)
+    key, mark = str(path.resolve()), [now.st_size, now.st_mtime_ns]
+    if known.get(key, [])[:2] != mark:
+        known[key] = [*mark, _content_hash(path)]
+    return str(known[key][2])
+
+
+def _content_hash(path: Path) -> str:
+    """The same for a file and its .gz."""
+    try:
+        with gzip.GzipFile(path) if path.suffix == ".gz" else path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"cannot read {path}: {error}") from error

@@ -21,7 +21,7 @@ _WHERE = {
 
 
 def find_in_folder(source: SourceName, folder: Path | None, languages: Languages) -> SourceFiles:
-    """The files of multi30k or tatoeba in `folder`, or in the folder of its own name there."""
+    """The files of multi30k or tatoeba in `folder`, or in a folder of its name there."""
     here = _corpus_folder(source, folder, languages)
     if source == "tatoeba" and (download := _download(here)):
         return SourceFiles(source, languages, raw={"download": download})
@@ -32,7 +32,7 @@ def find_in_folder(source: SourceName, folder: Path | None, languages: Languages
 
 
 def folder_names(source: str, languages: Languages) -> list[str]:
-    """The names that the folder of a corpus may have, the first one first."""
+    """The names that the folder of a corpus may have, preferred one first."""
     return [f"{source}-{'-'.join(languages)}", source]
 
 
@@ -50,18 +50,18 @@ def _corpus_folder(source: str, folder: Path | None, languages: Languages) -> Pa
 
 
 def _download(here: Path) -> Path | None:
-    """The tab-separated file, if `here` is one or has one and no files of splits."""
+    """The tab-separated file, if `here` is one, or contains one and no files of splits."""
     if here.is_file():
         return here
     if existing(here / "train.en") is not None:
         return None
-    found = [
+    files = [
         path for suffix in ("txt", "tsv") for path in here.glob(f"*.{suffix}*") if path.name[0] not in "._"
     ]
-    if len(found) > 1:
-        names = ", ".join(sorted(path.name for path in found))
+    if len(files) > 1:
+        names = ", ".join(sorted(path.name for path in files))
         raise UserError(f"{here} has several tab-separated files ({names}); give one with --data FILE")
-    return found[0] if found else None
+    return files[0] if files else None
 
 
 def _split_files(source: str, here: Path, split: str, stem: str, languages: Languages) -> SplitFiles:

@@ -1,14 +1,16 @@
 """The help of LibreOffice, which Debian packages in many languages: software manuals, free (MPL-2.0).
 
-The pages of two languages are the same files with the same ids, so a paragraph and its translation are found
-by (page, id, nth occurrence). A paragraph of as many sentences as its translation gives sentence pairs.
+The pages of two languages have the same file names and ids, so paragraphs are aligned by (page, id, nth
+occurrence). A paragraph with as many sentences as its translation gives sentence pairs.
 """
 
 from __future__ import annotations
 
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +26,6 @@ from disco_mt.data.sources.files import (
     write_pairs,
 )
 from disco_mt.data.sources.folders import folder_names
-from disco_mt.data.sources.help_pages import Key, paragraphs
 from disco_mt.text.lines import letters, read_lines
 from disco_mt.text.sentences import split_sentences
 
@@ -34,36 +35,44 @@ PACKAGES = {
     "fr": "libreoffice-help-fr",
     "zh": "libreoffice-help-zh-cn",
 }
-ONE_PAGE_IN = 25  # is held out for validation, and as many for the test
+ONE_PAGE_IN = 25  # is held out for validation, and another for the test
 LEAST_WORDS = 3  # of an English sentence: shorter ones are the names of menus, keys and functions
 
 _NAME: Final = "libreoffice-help"
 _WORD = re.compile("[A-Za-z]+")
+
+# Of the HTML pages
+_TEXT = {"p", "h1", "h2", "h3", "h4", "h5", "h6"}
+_CODE = {"code", "codeintable", "smathcode"}  # classes of paragraphs that are not translated
+_OTHER_SYSTEM = "MAC"  # class of text that only a Mac shows, next to that of other systems
+_EMPTY = {"br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"}  # have no end tag
+
+Key = tuple[str, int]  # the id of an element, and how often it occurred before on the page
 
 
 def find_packages(folder: Path | None, languages: Languages) -> SourceFiles:
     """The two packages in the folder of the corpus, or in `folder` itself."""
     _check(languages)
     here = _folder(folder, languages)
-    names = _names(languages)
-    return SourceFiles(_NAME, languages, raw={each: debian.package(here, names[each]) for each in languages})
+    packages = {language: debian.package(here, PACKAGES[language]) for language in languages}
+    return SourceFiles(_NAME, languages, raw=packages)
 
 
 def obtain_packages(folder: Path | None, languages: Languages) -> bool:
-    """Download the packages, unless there is a folder of them; returns whether that was done."""
+    """Download the packages, unless their folder exists; returns whether that was needed."""
     _check(languages)
     if _folder(folder, languages).is_dir():
         return False
-    debian.download(list(_names(languages).values()), _new_folder(folder, languages))
+    debian.download([PACKAGES[language] for language in languages], _new_folder(folder, languages))
     return True
 
 
 def write_splits(files: SourceFiles, directory: Path) -> None:
-    """The three splits as text files. Pages are held out whole, and what is seen in train is not tested.
+    """Write the three splits as text files. Whole pages are held out, without sentences that are in train.
 
-    Which pages are held out follows from their names alone, so it is the same in every version and language.
+    Pages are held out by their names, so they are the same in every version and language.
     """
-    target = next(each for each in files.languages if each != "en")
+    target = next(language for language in files.languages if language != "en")
     splits: dict[str, list[Pair]] = {"train": [], "valid": [], "test": []}
     for page, pairs in _pages(files.raw["en"], files.raw[target], target):
         splits[split_of(page)] += pairs
@@ -82,24 +91,20 @@ def _check(languages: Languages) -> None:
     only(languages, fits, f"{_NAME} has en with one of {', '.join(list(PACKAGES)[1:])}")
 
 
-def _names(languages: Languages) -> dict[str, str]:
-    return {language: PACKAGES[language] for language in languages}
-
-
 def _folder(folder: Path | None, languages: Languages) -> Path:
-    """Where the packages are, or (where there are none) would be."""
+    """The folder with the packages, or the one for them if there is none."""
     if folder is not None and not folder.is_dir():
         raise UserError(f"there is no folder {folder}: give the folder of the corpus {_NAME} with --data")
     around = downloads_folder(folder)
     own = [around / name for name in (_new_folder(folder, languages).name, *folder_names(_NAME, languages))]
     if folder is not None and any(folder.glob(f"{_NAME}-*.deb")):
         own.append(folder)
-    return next((each for each in own if each.is_dir()), own[0])
+    return next((path for path in own if path.is_dir()), own[0])
 
 
 def _new_folder(folder: Path | None, languages: Languages) -> Path:
     """One folder per language pair: both packages have the same version, and both directions share them."""
-    other = next(each for each in languages if each != "en")
+    other = next(language for language in languages if language != "en")
     return downloads_folder(folder) / f"{_NAME}-en-{other}"
 
 
@@ -118,16 +123,16 @@ def _pages(english: Path, other: Path, language: str) -> Iterator[tuple[str, lis
 
 
 def _text_root(unpacked: Path, package: Path) -> Path:
-    found = [*unpacked.glob("usr/share/libreoffice/help/*/text")]
-    if len(found) != 1:
+    roots = [*unpacked.glob("usr/share/libreoffice/help/*/text")]
+    if len(roots) != 1:
         raise UserError(
             f"{package} has no help pages: expected usr/share/libreoffice/help/LANGUAGE/text in it"
         )
-    return found[0]
+    return roots[0]
 
 
 def _sentences(english: dict[Key, str], other: dict[Key, str], language: str) -> Iterator[Pair]:
-    """Sentence pairs of the paragraphs that both have, in the order of the English page."""
+    """Sentence pairs of common paragraphs, in the order of the English page."""
     for key in filter(other.__contains__, english):
         sides = split_sentences(english[key], "en"), split_sentences(other[key], language)
         if len(sides[0]) == len(sides[1]):
@@ -140,16 +145,67 @@ def _is_translation(pair: Pair) -> bool:
 
 
 def split_of(page: str) -> str:
-    """Which split a page belongs to: by its name alone."""
+    """The split of a page, which depends only on its name."""
     number = int.from_bytes(draw(page)[:4]) % ONE_PAGE_IN
     return {0: "valid", 1: "test"}.get(number, "train")
 
 
 def _unseen(pairs: Iterable[Pair], seen: set[str]) -> Iterator[Pair]:
     """The first translation of each English sentence that is new."""
-    found: set[str] = set()
+    new: set[str] = set()
     for english, other in pairs:
         key = letters(english)
-        if key not in seen and key not in found:
-            found.add(key)
+        if key not in seen and key not in new:
+            new.add(key)
             yield english, other
+
+
+def paragraphs(page: str) -> dict[Key, str]:
+    """The text of paragraphs and headings with an id, white space collapsed, without code."""
+    parser = _Parser()
+    parser.feed(page)
+    parser.close()
+    before: Counter[str] = Counter()
+    result: dict[Key, str] = {}
+    for name, text in parser.found:
+        if text:
+            result[name, before[name]] = text
+        before[name] += 1  # empty ones count, as they do in the other language
+    return result
+
+
+class _Parser(HTMLParser):
+    """Collects the text of the elements of interest, without what only a Mac shows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, str]] = []
+        self._name: str | None = None  # of the current element
+        self._text: list[str] = []
+        self._hidden = 0  # depth inside an element that is left out
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(attrs)
+        classes = (attributes.get("class") or "").split()
+        if self._hidden or _OTHER_SYSTEM in classes:
+            self._hidden += tag not in _EMPTY
+        elif tag in _TEXT:
+            self._end()
+            self._name = None if _CODE & {*classes} else attributes.get("id")
+        elif tag == "br":
+            self._text.append(" ")
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._hidden:
+            self._hidden -= tag not in _EMPTY
+        elif tag in _TEXT:
+            self._end()
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self._text.append(data)
+
+    def _end(self) -> None:
+        if self._name:
+            self.found.append((self._name, " ".join("".join(self._text).split())))
+        self._name, self._text = None, []

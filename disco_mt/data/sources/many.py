@@ -3,7 +3,7 @@
 FOLDER/train-parts/ID.eng, .deu    each training corpus, one sentence per line, plain or .gz
 FOLDER/tests/ID.eng, .deu          the validation and the test set
 
-So mtdata names them; a folder that has these files already (a mirror) is used as it is.
+These are the names that mtdata gives them; a folder that already has these files (a mirror) is used as it is.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from disco_mt.data.sources.files import (
 
 TRAIN, TESTS = "train-parts", "tests"
 LOG = "mtdata.log"
-_DOWNLOAD = ".mtdata"  # where mtdata writes: what is half done there goes on when it is run again
+_DOWNLOAD = ".mtdata"  # where mtdata writes; an interrupted download continues when it runs again
 _CODES = {"en": "eng", "de": "deu", "fr": "fra", "ro": "ron", "zh": "zho"}  # as mtdata writes them
 
 
 def find_parts(folder: Path | None, languages: Languages, parts: Parts) -> SourceFiles:
-    """The files of all parts; those that are missing are named."""
+    """The files of all parts; an error names missing ones."""
     here = _folder(folder, parts)
     missing = [
         path for paths in _wanted(here, languages, parts).values() for path in paths if not existing(path)
@@ -44,22 +44,22 @@ def find_parts(folder: Path | None, languages: Languages, parts: Parts) -> Sourc
         raise UserError(
             f"the corpus {parts.folder} is not complete: {here} has no {_shown(missing, here)} (or .gz)"
         )
-    found = {
+    files = {
         name: (existing(first) or first, existing(second) or second)
         for name, (first, second) in _wanted(here, languages, parts).items()
     }
     raw = {
         f"train.{name}.{language}": path
         for name in (*parts.train, *parts.by_hand)
-        for language, path in zip(languages, found[name], strict=True)
+        for language, path in zip(languages, files[name], strict=True)
     }
     held_out = {"valid": parts.valid, "test": parts.test}
-    splits = {split: SplitFiles(*found[name]) for split, name in held_out.items() if name}
+    splits = {split: SplitFiles(*files[name]) for split, name in held_out.items() if name}
     return SourceFiles("mtdata", languages, splits, raw, parts.valid_one_in)
 
 
 def obtain_parts(folder: Path | None, languages: Languages, parts: Parts) -> bool:
-    """Download with mtdata the parts that are missing; returns whether there were any."""
+    """Download missing parts with mtdata; returns whether there were any."""
     here = _folder(folder, parts)
     missing = {
         name: paths
@@ -79,7 +79,7 @@ def obtain_parts(folder: Path | None, languages: Languages, parts: Parts) -> boo
 
 
 def write_train(files: SourceFiles, directory: Path) -> None:
-    """All training corpora as one; without every nth pair if validation is made of these."""
+    """All training corpora as one; if `held_out`, every nth pair becomes the validation set."""
     if not files.held_out:
         write_pairs(directory, "train", files.languages, _all_pairs(files))
         return
@@ -100,7 +100,7 @@ def _all_pairs(files: SourceFiles) -> Iterator[Pair]:
 
 
 def _folder(folder: Path | None, parts: Parts) -> Path:
-    """The folder of the parts: `folder` itself if it has them, else the one of their own in it."""
+    """The folder of the parts: `folder` itself if it contains them, else one inside it."""
     if folder is not None and not folder.is_dir():
         raise UserError(
             f"there is no folder {folder}: give the folder of the corpus {parts.folder} with --data"
@@ -111,7 +111,7 @@ def _folder(folder: Path | None, parts: Parts) -> Path:
 
 
 def _wanted(here: Path, languages: Languages, parts: Parts) -> dict[str, tuple[Path, Path]]:
-    """The id of each part -> the files of both sides."""
+    """Id of each part -> the files of both sides."""
     codes = [_CODES.get(language, language) for language in languages]
     places = dict.fromkeys((*parts.train, *parts.by_hand), here / TRAIN)
     places |= {name: here / TESTS for name in (parts.valid, parts.test) if name}
@@ -121,7 +121,7 @@ def _wanted(here: Path, languages: Languages, parts: Parts) -> dict[str, tuple[P
 
 
 def _download(here: Path, languages: Languages, parts: Parts, names: list[str]) -> None:
-    """Run mtdata in a folder of its own, then give each file that is whole its place."""
+    """Run mtdata in a separate folder, then move the complete files."""
     if importlib.util.find_spec("mtdata") is None:
         raise UserError(
             f"{parts.folder} is downloaded with mtdata, which is missing: pip install disco-mt[wmt]"

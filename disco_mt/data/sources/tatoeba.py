@@ -9,13 +9,13 @@ from disco_mt.core.errors import UserError
 from disco_mt.data.sources.files import Languages, Pair, draw, write_lines, write_pairs
 from disco_mt.text.lines import read_lines
 
-HELD_OUT = 1000  # English sentences of each of valid and test of a download, or a twentieth of a small one
+HELD_OUT = 1000  # English sentences in valid and in test; a twentieth of small files
 
 WithReferences = list[tuple[str, list[str]]]
 
 
 def write_download(path: Path, languages: Languages, directory: Path) -> None:
-    """The splits of a download as text files."""
+    """Write the splits of a download as text files."""
     train, *held_out = split_by_source(_pairs(path))
     write_pairs(directory, "train", languages, train)
     for split, sentences in zip(("valid", "test"), held_out, strict=True):
@@ -26,8 +26,7 @@ def write_download(path: Path, languages: Languages, directory: Path) -> None:
 def split_by_source(pairs: Iterable[Pair]) -> tuple[list[Pair], WithReferences, WithReferences]:
     """Train, valid, test: no source sentence is in two of them, no held-out translation is in train.
 
-    Which sentences are held out follows from the sentences alone (their hashes), so a newer download has, but
-    for a few, the same.
+    Sentences are held out by their hashes, so those of a newer download are mostly the same.
     """
     translations: dict[str, list[str]] = {}
     for source, target in pairs:
@@ -52,7 +51,7 @@ def split_by_source(pairs: Iterable[Pair]) -> tuple[list[Pair], WithReferences, 
 
 
 def references_alone(references: Path, source: Path) -> Iterator[str]:
-    """The translations of each line; the sentence before them must be that of the source file."""
+    """The translations of each line, without the source sentence, which must match the source file."""
     sentences = read_lines(source)
     for number, line in enumerate(read_lines(references), start=1):
         sentence, *translations = line.split("\t")
@@ -65,7 +64,7 @@ def references_alone(references: Path, source: Path) -> Iterator[str]:
 
 
 def _pairs(path: Path) -> Iterator[Pair]:
-    """Pairs of a download: source, target[, attribution]; or, from tatoeba.org, each after its number."""
+    """Pairs of a download: source, target[, attribution]; in files of tatoeba.org each after its number."""
     for number, line in enumerate(read_lines(path), start=1):
         columns = [column.strip() for column in line.split("\t")]
         if len(columns) >= 4 and columns[0].isdigit() and columns[2].isdigit():

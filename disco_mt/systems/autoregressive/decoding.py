@@ -148,14 +148,14 @@ def _start(source: Tensor, most: int, longest: int | None) -> _Beams:
 
 def _continuations(model: Autoregressive, hidden: Tensor, beams: _Beams, number: int) -> BestWords:
     """The most likely next words of every hypothesis, or EOS at maximum length. (B * K, number) each."""
-    likeliest = model.next_words(hidden, number)
+    best = model.next_words(hidden, number)
     if not beams.full.any():
-        return likeliest
+        return best
     full = beams.full.repeat_interleave(beams.words.shape[1])[:, None]
-    end = torch.full_like(likeliest.ids, EOS)
-    log_probs = torch.full_like(likeliest.log_probs, -torch.inf)
+    end = torch.full_like(best.ids, EOS)
+    log_probs = torch.full_like(best.log_probs, -torch.inf)
     log_probs[:, 0] = model.word_log_probs(hidden, end[:, 0])
-    return BestWords(torch.where(full, end, likeliest.ids), torch.where(full, log_probs, likeliest.log_probs))
+    return BestWords(torch.where(full, end, best.ids), torch.where(full, log_probs, best.log_probs))
 
 
 def _rank(beams: _Beams, continuations: BestWords, number: int) -> _Ranked:

@@ -1,21 +1,29 @@
-"""Mixed precision: matrix products in bfloat16 or float16, the weights themselves in float32.
+"""What makes training fast: mixed precision, torch.compile, and memory that is kept.
 
-On CPUs bfloat16 products are MKL's (core/mkl.py). Everywhere else autocast casts at each product and leaves
-sums, LayerNorm (nn/layers.py), softmax (inside attention, whose kernels accumulate in float32) and the loss
+Mixed precision: matrix products are in bfloat16 or float16, the weights themselves in float32. On CPUs
+bfloat16 products are MKL's (core/mkl.py). Everywhere else autocast casts at each product and leaves sums,
+LayerNorm (nn/layers.py), softmax (inside attention, whose kernels accumulate in float32) and the loss
 (nn/cross_entropy.py) in float32. float16 has a narrow range: its losses are scaled up before the backward
 pass and the gradients down after it, by a factor that follows what overflows.
 """
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import ctypes
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
 
 import torch
 
 from disco_mt.core import mkl
 from disco_mt.core.errors import UserError
 from disco_mt.core.machine import avoid_broken_amx
+from disco_mt.nn.base import TranslationModel
 
 HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 # Losses are sums over words here, not means: their gradients are larger, and so the first factor smaller
@@ -64,3 +72,36 @@ def check_precision(precision: str, device: str) -> None:
         )
     if precision == "bf16" and kind == "cuda" and not torch.cuda.is_bf16_supported():
         raise UserError("training.precision bf16 is not supported by this GPU; use fp16 or fp32")
+
+
+BACKEND: str | Callable[..., Any] = "inductor"  # torch's own
+
+
+def compile_layers(model: TranslationModel, device: str) -> None:
+    """Compile each layer in place, for batches of any shape. The first update then takes a minute."""
+    _check_tools(torch.device(device).type)
+    for layer in (*model.encoder.layers, *model.layers):
+        layer.compile(dynamic=True, backend=BACKEND)
+
+
+def _check_tools(kind: str) -> None:
+    """torch writes C++ for CPUs and Triton for GPUs; what turns it into machine code is not part of torch."""
+    compiler = os.environ.get("CXX", "g++")
+    if kind == "cpu" and shutil.which(compiler) is None:
+        raise UserError(
+            f"training.compile needs a C++ compiler on a CPU, and there is no {compiler} (environment "
+            "variable CXX); install one, or leave training.compile out"
+        )
+    if kind == "cuda" and find_spec("triton") is None:
+        raise UserError("training.compile needs triton on a GPU: pip install triton, or leave it out")
+
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of mallopt's options in malloc.h
+
+
+def keep_freed_memory() -> None:
+    """Set the options of glibc; with another C library nothing happens."""
+    with suppress(OSError, AttributeError):
+        library = ctypes.CDLL(None)
+        library.mallopt(_MMAP_THRESHOLD, 1 << 25)  # the most that it accepts
+        library.mallopt(_TRIM_THRESHOLD, 1 << 30)
