@@ -30,17 +30,14 @@ class Ratio:
 
     @property
     def tie(self) -> bool:
-        """Is it not decided who is faster?"""
         return self.value.low <= 1 <= self.value.high
 
 
 def best_threads(result: Result) -> int:
-    """The number of threads with which a sentence takes least time."""
     return min(result.times, key=lambda threads: latency(result.times[threads].seconds).mean)
 
 
 def best_seconds(result: Result) -> Seconds:
-    """The times with that number of threads."""
     return result.times[best_threads(result)].seconds
 
 
@@ -68,7 +65,6 @@ def baselines(result: Result, others: Sequence[Result]) -> list[Result]:
 
 
 def ratios(measured: Measured, samples: int = 1000) -> list[Ratio]:
-    """Every pair, at equal threads and with each at its best."""
     return [
         Ratio(
             result.label,
@@ -107,7 +103,6 @@ def verdict(measured: Measured, pairs: Sequence[Ratio]) -> list[str]:
 
 
 def _fastest(measured: Measured, precision: str) -> str:
-    """The quickest with one sentence at a time, unless it shares the place."""
     rivals = [result for result in measured.alive if result.entry.precision == precision]
     first, *rest = sorted(rivals, key=lambda result: latency(best_seconds(result)).mean)
     ms = latency(best_seconds(first)).mean
@@ -120,7 +115,6 @@ def _fastest(measured: Measured, precision: str) -> str:
 
 
 def _sentence(pair: Ratio) -> str:
-    """One comparison: faster, slower or a tie."""
     special = {BEST: "each at its best thread count", PROCESSOR: "processor time of one thread"}
     how = special.get(pair.threads, f"{pair.threads} thread(s)")
     if pair.tie:
@@ -133,7 +127,6 @@ def _sentence(pair: Ratio) -> str:
 
 
 def _batches(measured: Measured) -> list[str]:
-    """The highest throughput, whoever has it."""
     number = len(measured.plan.batched)
     rates = {result.label: fastest_batch(result, number) for result in measured.alive}
     if not any(rate for _, _, rate in rates.values()):

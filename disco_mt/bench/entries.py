@@ -42,12 +42,10 @@ class Entry:
 
     @property
     def kind(self) -> str:
-        """The name of its system."""
         return self.weights.config.kind
 
     @property
     def decoding(self) -> str:
-        """How it decodes: the strategy and the options that matter for it."""
         options = self.options
         decoder = decoder_for(self.kind, options.strategy)
         values = {"beam": f"{options.beam}", "length_beam": f"K={options.length_beam}"}
@@ -58,7 +56,6 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """The name of the row."""
         return f"{self.weights.name} {self.decoding}, {self.precision}, {self.engine}"
 
 
@@ -68,7 +65,6 @@ def shape(config: ModelConfig) -> str:
 
 
 def model_name(config: ModelConfig) -> str:
-    """The system's label and the shape."""
     return f"{system_for(config.kind).label} {shape(config)}"
 
 
@@ -90,7 +86,6 @@ def sized(size: Size, kind: str, layers: tuple[int, int] | None = None) -> Model
 
 
 def baseline_first() -> list[str]:
-    """The names of all systems, in the order of the tables."""
     return sorted(SYSTEMS, key=lambda name: name != BASELINE)
 
 
@@ -106,7 +101,6 @@ def random_entries(size: Size) -> list[Entry]:
 
 
 def entries_of(weights: Weights) -> list[Entry]:
-    """Everything that is timed of one model."""
     system = system_for(weights.config.kind)
     plain = {"reference": (DecodingOptions(strategy_for(system.name, "")),)}
     return [

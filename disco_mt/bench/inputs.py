@@ -34,8 +34,6 @@ from disco_mt.text.lines import read_lines
 
 @dataclass(frozen=True)
 class Inputs:
-    """Entries, sentences, and how to speak of them."""
-
     title: str
     clock: str
     entries: tuple[Entry, ...]
@@ -44,13 +42,11 @@ class Inputs:
     language: str = ""
 
     def shortlisted(self, shortlist: str) -> Inputs:
-        """With every entry that can use a vocabulary shortlist once more, with it."""
         if shortlist and not self.references:
             raise UserError("a shortlist belongs to a trained model: give --models or --suite")
         return replace(self, entries=tuple(with_shortlist(self.entries, shortlist)))
 
     def plan(self, plan: Plan, timed: int, batched: int) -> Plan:
-        """Which of the sentences are used for what."""
         everything = tuple(range(len(self.sentences)))
         if not self.references:  # random ids: one is like another, and a batch has one structure
             ranked = sorted(everything, key=lambda place: self.sentences[place].words)
@@ -92,7 +88,6 @@ def random_inputs(size: Size, lengths: Sequence[int], number: int, recorded: str
 
 
 def model_inputs(models: Sequence[str], source: Path | None, references: Sequence[Path]) -> Inputs:
-    """Trained models on a test file."""
     if source is None or not references:
         raise UserError("trained models are measured on a test set: give --source FILE and --reference FILE")
     lines = list(read_lines(source))

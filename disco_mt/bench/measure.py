@@ -37,8 +37,6 @@ Advance = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured."""
-
     threads: tuple[int, ...] = (1, 2)
     repeats: int = 5
     timed: tuple[int, ...] = ()  # places of the sentences that are translated one at a time
@@ -49,14 +47,11 @@ class Plan:
     score_size: int = 1  # how many of them are a batch
 
     def turns(self) -> int:
-        """How often each entry has its turn."""
         return len(self.threads) * (self.repeats + self.batch_repeats * len(self.sizes)) + 1
 
 
 @dataclass
 class Times:
-    """One entry with one number of threads."""
-
     seconds: list[list[float]] = field(default_factory=list)  # [repeat][sentence]
     processor: list[list[float]] = field(default_factory=list)  # the same, of processor time
     batches: dict[int, list[float]] = field(default_factory=dict)  # by size: seconds of all, each repeat
@@ -64,8 +59,6 @@ class Times:
 
 @dataclass
 class Result:
-    """All that was measured of one entry."""
-
     entry: Entry
     times: dict[int, Times] = field(default_factory=dict)  # by threads
     memory: Memory | None = None
@@ -74,14 +67,11 @@ class Result:
 
     @property
     def label(self) -> str:
-        """The name of its row."""
         return self.entry.label
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A whole run."""
-
     plan: Plan
     sentences: tuple[Sentence, ...]
     results: tuple[Result, ...]
@@ -90,7 +80,6 @@ class Measured:
 
     @property
     def alive(self) -> list[Result]:
-        """The entries that came through."""
         return [result for result in self.results if not result.died]
 
 
@@ -126,8 +115,6 @@ def measure(
 
 @dataclass
 class _Run:
-    """The processes, and what is asked of them."""
-
     plan: Plan
     pairs: list[tuple[Result, Child]]
     meter: Child
@@ -136,7 +123,6 @@ class _Run:
     peak: dict[int, dict[str, float]] = field(default_factory=dict)
 
     def at(self, threads: int) -> None:
-        """Everything with one number of threads."""
         plan = self.plan
         self._load(threads)
         self.peak[threads] = {}
@@ -163,7 +149,6 @@ class _Run:
                         result.times[threads].batches[size].append(seconds)
 
     def score(self) -> None:
-        """Translate what is scored or counted."""
         for result, child in _alive(self.pairs):
             with self._turn(result, 1):
                 result.outcomes = child.ask(Worker.translate, self.plan.scored, self.plan.score_size)

@@ -33,23 +33,18 @@ Reply = TypeVar("Reply")
 
 @dataclass(frozen=True)
 class Memory:
-    """Megabytes of the process."""
-
     libraries: float  # before the model was loaded
     loading: float  # most while it was loaded
     peak: float  # most while it translated, libraries and model included
 
 
 class Worker:
-    """One entry and its sentences."""
-
     def __init__(self, entry: Entry | None, sentences: Sequence[Sentence]) -> None:
         self.entry, self.sentences = entry, sentences
         self.runner: Runner | None = None
         self.libraries, self.loading = _megabytes("VmRSS"), 0.0
 
     def load(self, threads: int) -> None:
-        """Load the model for so many threads."""
         assert self.entry is not None
         if self.runner is not None and computes_in_torch(self.entry):
             torch.set_num_threads(threads)
@@ -61,7 +56,6 @@ class Worker:
         _forget_peak()
 
     def turn(self, places: Places) -> list[Clocked]:
-        """Translate sentences one at a time, in order."""
         return [clock(self._run, [place]) for place in places]
 
     def batches(self, places: Places, size: int) -> float:
@@ -69,18 +63,15 @@ class Worker:
         return sum(clock(self._run, batch).wall for batch in self._batched(places, size))
 
     def translate(self, places: Places, size: int) -> list[Outcome]:
-        """Translate sentences, `size` at a time."""
         outcomes: dict[int, Outcome] = {}
         for batch in self._batched(places, size):
             outcomes.update(zip(batch, self._run(batch), strict=True))
         return [outcomes[place] for place in places]
 
     def memory(self) -> Memory:
-        """Since the model was loaded."""
         return Memory(self.libraries, self.loading, _megabytes("VmHWM"))
 
     def peak(self, threads: int) -> dict[str, float]:
-        """Multiply matrices with so many threads -> GFLOP/s by precision."""
         torch.set_num_threads(threads)
         return measure_peak()
 
@@ -97,13 +88,10 @@ class Worker:
 
 @dataclass(frozen=True)
 class Refused:
-    """The reply to a request that this machine or model cannot fulfil."""
-
     why: str
 
 
 def serve(connection: Connection, entry: Entry | None, sentences: Sequence[Sentence]) -> None:
-    """The life of the process: until the other end of the pipe is closed."""
     worker = Worker(entry, sentences)
     while True:
         try:
@@ -118,7 +106,7 @@ def serve(connection: Connection, entry: Entry | None, sentences: Sequence[Sente
 
 
 class Died(Exception):  # noqa: N818 (it is what happened)
-    """A process is gone, or refuses to go on."""
+    pass
 
 
 class Child:
@@ -134,7 +122,6 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
         return self._process.pid or 0
 
     def ask(self, request: Callable[[Worker, *Arguments], Reply], *arguments: *Arguments) -> Reply:
@@ -151,7 +138,6 @@ class Child:
         return answer
 
     def close(self) -> None:
-        """End the process."""
         self._connection.close()
         self._process.join(_WAIT)
         if self._process.is_alive():
@@ -160,7 +146,6 @@ class Child:
 
 
 def cause(code: int | None) -> str:
-    """Why a process ended, in words."""
     if code is None:
         return "its process does not answer any more"
     if code >= 0:

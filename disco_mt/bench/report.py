@@ -35,8 +35,6 @@ FORMAT = 2  # of the JSON; 1 had `runtime` where there is `engine`
 
 @dataclass(frozen=True)
 class About:
-    """What the tables are about."""
-
     title: str
     command: str
     clock: str  # what is measured, in words
@@ -45,7 +43,6 @@ class About:
 
 
 def make_report(measured: Measured, about: About) -> Report:
-    """All of it."""
     pairs = ratios(measured)
     findings = (*verdict(measured, pairs), *about.costs)
     return Report(
@@ -227,7 +224,6 @@ def groups(lengths: Sequence[int], most: int = 4) -> dict[str, list[int]]:
 
 
 def _lengths(measured: Measured) -> list[int]:
-    """Of the sentences that are timed one at a time."""
     sentences = [measured.sentences[place] for place in measured.plan.timed]
     return [sentence.words or len(sentence.text.split()) for sentence in sentences]
 
@@ -250,7 +246,6 @@ def _notes(measured: Measured, about: About) -> list[str]:
 
 
 def load_note(measured: Measured) -> str:
-    """How busy others kept the machine."""
     load = measured.load
     if load.busy:
         return f"WARNING: {load.warning()}."
@@ -258,7 +253,6 @@ def load_note(measured: Measured) -> str:
 
 
 def machine_facts() -> dict[str, str]:
-    """What times depend on."""
     return {
         "processor": processor(),
         "cores": str(os.cpu_count()),

@@ -45,8 +45,6 @@ Decoded = tuple[tuple[int, ...], Work]  # words and what they took
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a sentence, and the work that it took."""
-
     words: int  # of the translation, EOS apart
     source: int  # tokens, EOS included
     work: Work  # rows: a position of a candidate in a pass; passes: the paper's Step
@@ -62,7 +60,6 @@ class Runner(ABC):
         self.text = TextPair.load(path, read_config(path).text) if entry.weights.path else None
 
     def translate(self, sentences: Sequence[Sentence]) -> list[Outcome]:
-        """One batch."""
         sources = self._ids(sentences)
         decoded = self.decode(sources, sentences)
         return [
@@ -88,8 +85,6 @@ class Runner(ABC):
 
 
 class CTranslate2Runner(Runner):
-    """Our autoregressive weights in CTranslate2."""
-
     def __init__(self, entry: Entry, threads: int) -> None:
         super().__init__(entry)
         precision = "float32" if entry.precision == "fp32" else entry.precision
@@ -97,7 +92,6 @@ class CTranslate2Runner(Runner):
         self.engine = CTranslate2Engine(path, threads, precision, bool(entry.shortlist))
 
     def decode(self, sources: list[Ids], sentences: Sequence[Sentence]) -> list[Decoded]:
-        """Scores are the engine's own: no second pass."""
         beam, alpha = self.entry.options.beam, self.entry.options.alpha
         if sentences[0].words:
             decoded = [(words, len(words)) for words in self._forced(sources, sentences[0].words)]
@@ -124,15 +118,12 @@ class CTranslate2Runner(Runner):
 
 
 class ReferenceRunner(Runner):
-    """The plain algorithms, on padded batches."""
-
     def __init__(self, entry: Entry, threads: int) -> None:
         super().__init__(entry)
         self.model = load_model(entry.weights)
 
     @torch.inference_mode()
     def decode(self, sources: list[Ids], sentences: Sequence[Sentence]) -> list[Decoded]:
-        """All rows of all candidates count, in every pass."""
         hypotheses = self._hypotheses(with_eos(sources), sentences)
         decoded = []
         for each in hypotheses:
@@ -154,8 +145,6 @@ class ReferenceRunner(Runner):
 
 
 class IncrementalRunner(Runner):
-    """The engine that skips what cannot matter."""
-
     def __init__(self, entry: Entry, threads: int) -> None:
         super().__init__(entry)
         model = load_model(entry.weights)
@@ -167,7 +156,6 @@ class IncrementalRunner(Runner):
         self.engine = IncrementalEngine(runtime, entry.precision, shortlist)
 
     def decode(self, sources: list[Ids], sentences: Sequence[Sentence]) -> list[Decoded]:
-        """All of them in flight together."""
         options = self.entry.options
         structures = structures_of(sentences, options.length_beam)
         if structures:  # a batch has one structure
@@ -186,7 +174,6 @@ _RUNNERS: dict[str, Callable[[Entry, int], Runner]] = {
 
 
 def load_runner(entry: Entry, threads: int) -> Runner:
-    """Load the weights; from here on the clock may run."""
     torch.set_num_threads(threads)
     return _RUNNERS[entry.engine](entry, threads)
 
@@ -197,14 +184,12 @@ def computes_in_torch(entry: Entry) -> bool:
 
 
 def load_model(weights: Weights) -> TranslationModel:
-    """Trained weights, or random ones."""
     if weights.path:
         return load_weights(read_config(Path(weights.path)))
     return build_model(weights.config).eval()
 
 
 def _every_row(steps: int, rows: int) -> Work:
-    """The work of a decoder that leaves nothing out."""
     return Work(1, steps, rows, rows, rows)
 
 
@@ -226,7 +211,6 @@ class ForcedLengths:
         self.lengths = torch.tensor([structure.lengths for structure in structures])  # (batch, K) words
 
     def candidates(self, model: ParallelModel, encoded: Encoded, options: DecodingOptions) -> Candidates:
-        """Of these lengths, each as likely as the others."""
         return candidates_at(encoded, self.lengths, torch.zeros(self.lengths.shape))
 
     def passes(self, model: ParallelModel) -> list[int]:

@@ -33,8 +33,6 @@ PASSES = 4  # of the long decoding; the short one has the first alone
 
 @dataclass(frozen=True)
 class Growth:
-    """Milliseconds of a pass of one entry by one size."""
-
     system: str
     axis: str  # "length" or "K"
     sizes: tuple[int, ...]
@@ -43,7 +41,6 @@ class Growth:
 
     @property
     def times(self) -> tuple[float, ...]:
-        """Median over repeats, by size."""
         return tuple(median(column) for column in zip(*self.repeats, strict=True))
 
 
@@ -74,7 +71,6 @@ def cases(quick: bool) -> list[tuple[int, int]]:
 
 
 def growths(measured: Measured) -> list[Growth]:
-    """By length and by K, each entry."""
     structures = [sentence.structure for sentence in measured.sentences[::2]]
     measured_cases = [(each.lengths[0], len(each.lengths)) for each in structures if each is not None]
     middle = next(place for place, (_, beam) in enumerate(measured_cases) if beam != USUAL)
@@ -114,7 +110,6 @@ def _slope(x: NDArray[Any], times: NDArray[Any]) -> float:
 
 
 def scaling_report(measured: Measured, size: Size, command: str) -> Report:
-    """Tables, figures, and whether it is linear."""
     found = growths(measured)
     threads = measured.plan.threads[0]
     how = (
@@ -144,7 +139,6 @@ def scaling_report(measured: Measured, size: Size, command: str) -> Report:
 
 
 def in_words(growth: Growth) -> str:
-    """Linear or not."""
     answers = {
         "yes": "more slowly than linearly",
         "no": "faster than linearly",

@@ -62,7 +62,6 @@ def fixed_structures(
 
 
 def narrowed(structure: Structure, beam: int) -> Structure:
-    """With the first candidates only."""
     rows, changed = (tuple(each[:beam] for each in part) for part in (structure.rows, structure.changed))
     return Structure(structure.lengths[:beam], rows, changed)
 
@@ -84,13 +83,11 @@ def record_structures(translator: Translator, texts: Sequence[str]) -> tuple[lis
 
 
 def write_structures(structures: Sequence[Structure], model: str, path: Path) -> None:
-    """Keep what was recorded."""
     content = {"model": model, "structures": [asdict(structure) for structure in structures]}
     write_text(path, json.dumps(content) + "\n")
 
 
 def shipped_structures() -> list[str]:
-    """Names of the recordings inside the package."""
     return sorted(path.stem for path in _SHIPPED.glob("*.json"))
 
 

@@ -25,7 +25,6 @@ def mean_gflop(result: Result) -> float | None:
 
 
 def speed(measured: Measured, result: Result, threads: int) -> float | None:
-    """GFLOP/s with one sentence at a time."""
     if mean_gflop(result) is None:
         return None
     plan = measured.plan
@@ -35,7 +34,6 @@ def speed(measured: Measured, result: Result, threads: int) -> float | None:
 
 
 def gflop(config: ModelConfig, outcome: Outcome) -> float:
-    """Of one sentence, source side and target side."""
     return 2 * (_encoder(config, outcome.source) + _decoder(config, outcome)) / 1e9
 
 

@@ -132,7 +132,6 @@ def _plain(value: object) -> str:
 
 
 def run(command: BenchCommand) -> int:
-    """Measure, score, report."""
     if command.record is not None:
         return _record(command, command.record)
     if command.out is not None:
@@ -150,7 +149,6 @@ def run(command: BenchCommand) -> int:
 
 
 def _scaling(command: BenchCommand, typed: str) -> Report:
-    """Time per pass by length and by K."""
     entries = choose(scaling_entries(command.size), command.only)
     sentences, plan = scaling_plan(command.size, command.repeats, command.quick)
     plan = replace(plan, threads=command.threads[:1] or (1,))
@@ -161,7 +159,6 @@ def _scaling(command: BenchCommand, typed: str) -> Report:
 
 
 def _compared(command: BenchCommand, typed: str) -> Report:
-    """Systems side by side."""
     inputs = _inputs(command).shortlisted(command.shortlist)
     entries = choose(inputs.entries, command.only)
     plan = inputs.plan(_plan(command), command.sentences, command.batch_sentences)
@@ -173,7 +170,6 @@ def _compared(command: BenchCommand, typed: str) -> Report:
 
 
 def _record(command: BenchCommand, path: Path) -> int:
-    """Pass structures of a trained model, for --structure."""
     if len(command.models) != 1 or command.source is None:
         raise UserError("--record needs one trained disco model and its input: --models DIR --source FILE")
     refuse_existing(path)
@@ -230,7 +226,6 @@ def _warn(text: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """The verb."""
     if any(word.partition("=")[0] == "--recipe" for word in arguments):
         raise UserError("--recipe is now --suite; see docs/migration-0.2.md")
     return run(call(BenchCommand, "bench", arguments))

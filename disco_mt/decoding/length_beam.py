@@ -16,7 +16,7 @@ from disco_mt.nn.encoder import Encoded
 
 
 class Pins(Protocol):
-    """Words that are given, in the rows of a batch of candidates. `pins.pinned.Placed` is one."""
+    """Pinned words in the rows of a batch of candidates: implemented by `pins.pinned.Placed`."""
 
     @property
     def where(self) -> Tensor:
@@ -25,36 +25,34 @@ class Pins(Protocol):
 
     @property
     def ids(self) -> Tensor:
-        """(rows, tgt): the given tokens; elsewhere meaningless."""
+        """(rows, tgt): the pinned tokens; meaningless elsewhere."""
         ...
 
     @property
     def scored(self) -> bool:
-        """Do given words have a probability of their own?"""
+        """Does the model score pinned words?"""
         ...
 
-    def rows(self, chosen: Tensor) -> Pins:
-        """Some of the rows."""
-        ...
+    def rows(self, chosen: Tensor) -> Pins: ...
 
     def visibility(self, known: Tensor, eos: Tensor, visible: Tensor) -> Tensor:
-        """`visible`, changed so that given words can be scored."""
+        """`visible`, changed so that pinned words can be scored."""
         ...
 
-    def keep(self, model: ParallelModel, hidden: Tensor, found: BestWords) -> BestWords:
-        """A pass's predictions with the given words in their places."""
+    def keep(self, model: ParallelModel, hidden: Tensor, predicted: BestWords) -> BestWords:
+        """The predictions of a pass, with the pins restored."""
         ...
 
 
 class PinHook(Protocol):
-    """The hook through which pins enter decoding: `DecodeRequest.pins` of a decoder."""
+    """The hook through which pins enter decoding: `DecodeRequest.pins` of a decoder (`pins.place.Pinned`)."""
 
     def candidates(self, model: ParallelModel, encoded: Encoded, options: DecodingOptions) -> Candidates:
-        """Length candidates with the pins in their places."""
+        """Length candidates with the pins at their positions."""
         ...
 
     def passes(self, model: ParallelModel) -> list[int]:
-        """Passes that it took to place the pins of each sentence."""
+        """Passes needed to place the pins of each sentence."""
         ...
 
 

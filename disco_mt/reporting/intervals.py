@@ -18,8 +18,6 @@ Answer = Literal["yes", "no", "undecided"]
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and its 95 % interval."""
-
     estimate: float
     low: float
     high: float
@@ -28,13 +26,11 @@ class Interval:
         return f"{self.estimate:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
 
     def above(self, threshold: float = 0.0) -> Answer:
-        """Is it above the threshold?"""
         if self.low > threshold:
             return "yes"
         return "no" if self.high < threshold else "undecided"
 
     def below(self, threshold: float = 0.0) -> Answer:
-        """Is it below the threshold?"""
         return Interval(-self.estimate, -self.high, -self.low).above(-threshold)
 
 

@@ -35,7 +35,6 @@ class Counters:
         return max(0.0, (later.busy - self.busy - mine) / elapsed)
 
     def busiest(self, later: Counters, own: Collection[int], number: int = 3) -> list[tuple[int, float]]:
-        """The other processes that used most: their ids and cores."""
         elapsed = max(later.wall - self.wall, 1e-9)
         used = {
             pid: (seconds - self.processes.get(pid, 0.0)) / elapsed
@@ -72,8 +71,6 @@ def _processes(proc: Path, tick: int) -> Iterator[tuple[int, float]]:
 
 @dataclass(frozen=True)
 class Load:
-    """How busy others kept the machine, in cores."""
-
     before: float
     during: float
     worst: float  # of the rounds
@@ -81,7 +78,6 @@ class Load:
 
     @property
     def busy(self) -> bool:
-        """Are times doubtful?"""
         return max(self.before, self.during) > BUSY
 
     def warning(self) -> str:
@@ -110,18 +106,15 @@ class LoadGuard:
         self.names = [] if first is None or self._last is None else first.busiest(self._last, self._own)
 
     def begin(self, own: Collection[int]) -> None:
-        """The measurement starts; `own`: the processes that it consists of."""
         self._own |= set(own)
         self._start = self._last = read_counters()
 
     def round(self) -> None:
-        """A round has ended."""
         now = read_counters()
         self._rounds.append(_cores(self._last, now, self._own))
         self._last = now
 
     def result(self) -> Load:
-        """The measurement has ended."""
         during = _cores(self._start, read_counters(), self._own)
         return Load(self.before, during, max(self._rounds, default=during), os.cpu_count() or 1)
 

@@ -27,8 +27,6 @@ class Series:
 
 @dataclass(frozen=True)
 class Figure:
-    """One pair of axes."""
-
     name: str  # of the files
     title: str
     x_label: str

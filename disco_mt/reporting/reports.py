@@ -16,8 +16,6 @@ from disco_mt.reporting.verdicts import Verdict
 
 @dataclass(frozen=True)
 class Picture:
-    """An SVG that is already drawn."""
-
     name: str
     title: str
     svg: str
@@ -25,8 +23,6 @@ class Picture:
 
 @dataclass(frozen=True)
 class Report:
-    """The outcome of one experiment or benchmark."""
-
     tables: tuple[Table, ...]
     verdicts: tuple[Verdict, ...] = ()
     figures: tuple[Figure | Picture, ...] = ()
@@ -40,7 +36,6 @@ class Report:
 
 
 def to_markdown(report: Report, pictures: bool = True) -> str:
-    """The whole report; pictures lie beside it."""
     paper = [f"In the paper: {report.source}."] if report.source else []
     parts = [f"# {report.title}", *paper, f"```sh\n{report.command}\n```"]
     if report.findings:
@@ -58,7 +53,6 @@ def to_markdown(report: Report, pictures: bool = True) -> str:
 
 
 def first_table(text: str) -> str:
-    """The first table of a report in Markdown, with its title."""
     table = re.search(r"^\*\*.*\*\*\n\n(?:\|.*\n?)+", text, flags=re.MULTILINE)
     return table.group().rstrip() if table else ""
 

@@ -10,8 +10,6 @@ MISSING = "–"
 
 @dataclass(frozen=True)
 class Table:
-    """A title, a header, rows of text."""
-
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -38,12 +36,10 @@ def number(value: float | None, digits: int = 2) -> str:
 
 
 def signed(value: float | None, digits: int = 2) -> str:
-    """A difference: with its sign."""
     return MISSING if value is None else f"{value:+.{digits}f}"
 
 
 def duration(seconds: float | None) -> str:
-    """Training time as people say it."""
     if seconds is None:
         return MISSING
     return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"

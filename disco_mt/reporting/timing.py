@@ -29,14 +29,11 @@ Seconds = Sequence[Sequence[float]]
 
 @dataclass(frozen=True)
 class Clocked:
-    """Seconds that a piece of work took."""
-
     wall: float
     processor: float  # of all threads: no waiting for a core in it, but caches are shared
 
 
 def clock(work: Callable[[Item], object], item: Item) -> Clocked:
-    """Time one call."""
     used, started = time.process_time(), time.perf_counter()
     work(item)
     return Clocked(time.perf_counter() - started, time.process_time() - used)
@@ -44,8 +41,6 @@ def clock(work: Callable[[Item], object], item: Item) -> Clocked:
 
 @dataclass(frozen=True)
 class Latency:
-    """Milliseconds per sentence."""
-
     mean: float  # over sentences, of the medians over repeats
     low: float  # the quickest repeat
     high: float  # the slowest
@@ -55,7 +50,6 @@ class Latency:
 
 
 def latency(seconds: Seconds, places: Sequence[int] | None = None) -> Latency:
-    """What one sentence costs; `places`: some of the sentences."""
     times = 1000 * np.array(seconds, dtype=np.float64)
     times = times if places is None else times[:, list(places)]
     repeats = times.mean(axis=1)
@@ -89,7 +83,6 @@ class Timing:
     load: Load
 
     def latency(self, label: str) -> Latency:
-        """Milliseconds per sentence."""
         return latency(self.seconds[label])
 
     def speedup(self, label: str, over: str, samples: int = 1000) -> Interval:
@@ -133,7 +126,6 @@ def rounds(players: Sequence[Item], repeats: int, guard: LoadGuard) -> Iterator[
 
 
 def rotated(items: Sequence[Item], turn: int) -> list[Item]:
-    """The same items, another one first each turn."""
     first = turn % len(items) if items else 0
     return [*items[first:], *items[:first]]
 

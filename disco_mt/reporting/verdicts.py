@@ -20,8 +20,6 @@ Texts = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim, whether it holds here, and the numbers that say so."""
-
     claim: str
     answer: Answer
     evidence: str
@@ -29,8 +27,6 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Judge:
-    """Compares systems on one test set."""
-
     references: References
     language: str
     samples: int = 1000

@@ -26,12 +26,10 @@ class Keys:
 
     @staticmethod
     def of(keys: list[str]) -> Keys:
-        """From keys in plain text."""
         return Keys(tuple(_digest(key) for key in keys))
 
     @property
     def needed(self) -> bool:
-        """Must a request bring a key?"""
         return bool(self.digests)
 
     def allow(self, key: str) -> bool:
@@ -113,7 +111,6 @@ def _is_loopback(name: str) -> bool:
 
 
 def _same(origin: str, host: str) -> bool:
-    """Is a page of this origin our own?"""
     try:
         return urlsplit(origin).netloc.lower() == host.lower()
     except ValueError:

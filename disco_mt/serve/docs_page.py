@@ -26,7 +26,6 @@ POLICY = f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; fr
 
 
 def docs_routes(app: FastAPI) -> APIRouter:
-    """GET /docs."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/docs")
@@ -38,7 +37,6 @@ def docs_routes(app: FastAPI) -> APIRouter:
 
 
 def render(description: dict[str, Any]) -> str:
-    """The whole page."""
     info, schemas = description["info"], description.get("components", {}).get("schemas", {})
     operations = "".join(
         _operation(path, method, operation)
@@ -76,7 +74,6 @@ def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
 
 
 def _named(body: dict[str, Any]) -> str:
-    """A link to a schema, or its title."""
     schema = body.get("schema", {})
     name = schema.get("$ref", "").rpartition("/")[2]
     return f"<a href='#{escape(name)}'>{escape(name)}</a>" if name else escape(str(schema.get("title", "")))

@@ -24,12 +24,10 @@ def busy(seconds: float) -> HttpError:
 
 
 def draining() -> HttpError:
-    """503: the server is about to end."""
     return HttpError(503, "the server is shutting down", {"Retry-After": "5"})
 
 
 def deadline_passed(seconds: float) -> HttpError:
-    """504."""
     return HttpError(504, f"no answer within {seconds:g} seconds; send less at a time, or try again later")
 
 

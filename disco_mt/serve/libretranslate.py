@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterable
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
+from py3langid.langid import MODEL_FILE, LanguageIdentifier
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from disco_mt.decoding.options import DecodingOptions
-from disco_mt.serve.detect import detect
 from disco_mt.serve.http_errors import HttpError
 from disco_mt.serve.limits import MOST_TEXTS
-from disco_mt.serve.markup import Markup, PlainText
+from disco_mt.serve.markup import Markup
 from disco_mt.serve.models import Models, ServedModel
 from disco_mt.serve.responses import translated_texts
 from disco_mt.serve.schemas import ErrorAnswer, Name, Text
 from disco_mt.serve.service import Service
 from disco_mt.serve.worker import Job
+from disco_mt.text.languages import base_language
 
 NAMES = {
     "ar": "Arabic",
@@ -99,7 +102,6 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def libretranslate_routes(service: Service) -> APIRouter:
-    """The four paths that clients use."""
     router = APIRouter(tags=["LibreTranslate"])
 
     @router.post(
@@ -144,13 +146,30 @@ def libretranslate_routes(service: Service) -> APIRouter:
     return router
 
 
+def detect(text: str, languages: Iterable[str]) -> list[tuple[str, float]]:
+    """(language, confidence from 0 to 100), best first. All 0: there is no letter, or none of them fits."""
+    text = text[:1_000]  # more does not change the answer
+    ranks = dict(_identifier().rank(text)) if any(map(str.isalpha, text)) else {}
+    scores = {language: float(ranks.get(base_language(language), 0.0)) for language in languages}
+    total = sum(scores.values()) or 1.0
+    confidences = [(language, round(100 * score / total, 1)) for language, score in scores.items()]
+    return sorted(confidences, key=lambda pair: -pair[1])
+
+
+@cache
+def _identifier() -> LanguageIdentifier:  # loaded when it is first needed
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
 async def _translated(
     service: Service, request: Request, model: ServedModel, texts: list[str], html: bool
 ) -> list[str]:
-    pieces = [Markup.of(text) if html else PlainText(text) for text in texts]
-    job = Job.of(model, DecodingOptions(), [text for piece in pieces for text in piece.texts])
-    done = iter(translated_texts(job, await service.translate(request, job)))
-    return [piece.filled([next(done) for _ in piece.texts]) for piece in pieces]
+    pages = [Markup.of(text) for text in texts] if html else []
+    inputs = [text for page in pages for text in page.texts] if html else texts
+    job = Job.of(model, DecodingOptions(), inputs)
+    done = translated_texts(job, await service.translate(request, job))
+    rest = iter(done)
+    return [page.filled([next(rest) for _ in page.texts]) for page in pages] if html else done
 
 
 async def _detected(models: Models, texts: list[str], wanted: LibreRequest) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ class Markup:
         splitter = _Splitter(html)
         splitter.feed(html)
         splitter.close()
-        splitter.copy_rest()
+        splitter.copy(len(html))  # what is left at the end
         return splitter.markup
 
     @property
@@ -39,22 +39,6 @@ class Markup:
             after = old[len(old.rstrip()) :]
             pieces[place] = before + escape(text, quote=False) + after
         return "".join(pieces)
-
-
-@dataclass(frozen=True)
-class PlainText:
-    """A text without markup, with Markup's interface."""
-
-    text: str
-
-    @property
-    def texts(self) -> list[str]:
-        """All of it."""
-        return [self.text]
-
-    def filled(self, texts: list[str]) -> str:
-        """Its translation."""
-        return texts[0]
 
 
 class _Splitter(HTMLParser):
@@ -77,23 +61,18 @@ class _Splitter(HTMLParser):
         return self.starts[line - 1] + column
 
     def _begin(self, text: bool) -> None:
-        """From here on it is text, or it is not."""
         if text == self.in_text:
             return
-        self._copy(self._at())
+        self.copy(self._at())
         self.in_text = text
 
-    def _copy(self, end: int) -> None:
+    def copy(self, end: int) -> None:
         piece = self.html[self.done : end]
         if piece:
             if self.in_text and piece.strip():
                 self.markup.places.append(len(self.markup.pieces))
             self.markup.pieces.append(piece)
         self.done = end
-
-    def copy_rest(self) -> None:
-        """What is left at the end."""
-        self._copy(len(self.html))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._begin(text=False)
@@ -109,20 +88,8 @@ class _Splitter(HTMLParser):
     def handle_data(self, data: str) -> None:
         self._begin(text=not self.kept)
 
-    def handle_entityref(self, name: str) -> None:
-        self._begin(text=not self.kept)
-
-    def handle_charref(self, name: str) -> None:
-        self._begin(text=not self.kept)
-
-    def handle_comment(self, data: str) -> None:
+    def _not_text(self, content: str) -> None:
         self._begin(text=False)
 
-    def handle_decl(self, decl: str) -> None:
-        self._begin(text=False)
-
-    def handle_pi(self, data: str) -> None:
-        self._begin(text=False)
-
-    def unknown_decl(self, data: str) -> None:
-        self._begin(text=False)
+    handle_entityref = handle_charref = handle_data  # type: ignore[assignment]  # parameters' names differ
+    handle_comment = handle_decl = handle_pi = unknown_decl = _not_text  # type: ignore[assignment]

@@ -37,8 +37,6 @@ CLIENT_GONE = 499  # as nginx notes a client that has hung up
 
 @dataclass(frozen=True)
 class RequestMiddleware:
-    """Plain ASGI."""
-
     app: ASGIApp
     limits: Limits
     access: Access

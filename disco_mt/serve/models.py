@@ -13,9 +13,8 @@ from disco_mt.decoding.results import OnPass, Translation
 from disco_mt.engine.select import EngineOptions
 from disco_mt.nn.directory import read_config
 from disco_mt.nn.find import find_model
-from disco_mt.serve.decoder import Batch, Decoder, LocalDecoder
-from disco_mt.serve.process import ProcessDecoder
-from disco_mt.systems import check_pinnable, decoder_for, strategy_for, system_for
+from disco_mt.serve.process import Batch, LocalDecoder, ProcessDecoder
+from disco_mt.systems import check_pinnable, decoder_for, system_for
 from disco_mt.text.languages import is_spaceless
 from disco_mt.text.pair import TextPair
 from disco_mt.text.sentences import split_sentences
@@ -24,27 +23,22 @@ from disco_mt.translator import Translator
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model under the name by which clients know it."""
-
     name: str
     kind: str  # a key of systems.SYSTEMS
     text: TextPair
-    decoder: Decoder
+    decoder: LocalDecoder | ProcessDecoder
 
     @staticmethod
     def local(name: str, translator: Translator) -> ServedModel:
-        """In this process."""
         kind = translator.model.config.kind
         return ServedModel(name, kind, translator.text, LocalDecoder(translator))
 
     @property
     def source(self) -> str:
-        """Source language."""
         return self.text.source.language
 
     @property
     def target(self) -> str:
-        """Target language."""
         return self.text.target.language
 
     @property
@@ -63,10 +57,6 @@ class ServedModel:
         space = "" if is_spaceless(self.target) else " "
         return "\n".join(space.join(sentences) for sentences in lines)
 
-    def strategy(self, options: DecodingOptions) -> str:
-        """The strategy that will be used."""
-        return strategy_for(self.kind, options.strategy)
-
     def check(self, options: DecodingOptions, pinned: bool) -> None:
         """Raise UserError if the options do not fit the model or the pins."""
         decoder_for(self.kind, options.strategy, options.effort)
@@ -74,7 +64,6 @@ class ServedModel:
             check_pinnable(self.kind, options.strategy)
 
     def translate(self, batch: Batch, on_pass: OnPass[str] | None = None) -> list[Translation]:
-        """One translation per sentence, each to the last bit as if it were alone."""
         return self.decoder.translate(batch, on_pass)
 
 
@@ -85,7 +74,6 @@ class Models:
     all: tuple[ServedModel, ...]
 
     def named(self, name: str) -> ServedModel | None:
-        """The model of that name."""
         return next((model for model in self.all if model.name == name), None)
 
     def pair(self, source: str, target: str) -> ServedModel | None:

@@ -55,7 +55,6 @@ class Metrics:
 
 
 def monitoring_routes(service: Service) -> APIRouter:
-    """/healthz, /readyz, /metrics."""
     router = APIRouter(tags=["status"])
     worker = service.worker
 

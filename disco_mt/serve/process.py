@@ -13,29 +13,80 @@ import ctypes
 import multiprocessing
 import signal
 import time
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from disco_mt.core.errors import UserError
+from disco_mt.decoding.options import DecodeRequest, DecodingOptions
 from disco_mt.decoding.results import OnPass, Pass, Translation
 from disco_mt.engine.select import EngineOptions
-from disco_mt.serve.decoder import Batch, LocalDecoder
+from disco_mt.pins.parse import Pin
 from disco_mt.serve.http_errors import describe
+from disco_mt.serve.invariant import BatchInvariant
+from disco_mt.translator import Translator
 
 STOP = "stop"  # nobody waits for the sentence any longer
 TRIM_EVERY = 20.0  # seconds; one trim costs about 0.2, since what was given back must be fetched again
 
 
 class ModelFailed(Exception):  # noqa: N818 - as it reads
-    """The model raised, or its process has ended."""
+    pass
+
+
+@dataclass(frozen=True)
+class Sentence:
+    text: str
+    pins: tuple[Pin, ...] = ()
+
+
+@dataclass(frozen=True)
+class Batch:
+    sentences: Sequence[Sentence]
+    options: DecodingOptions
+    trace: bool = False
+
+
+@dataclass(frozen=True)
+class LocalDecoder:
+    translator: Translator
+
+    @property
+    def rows(self) -> int:
+        """By the plain algorithms, and by an engine that counts."""
+        work = getattr(self.translator.engine, "work", None)
+        return self.translator.model.predicted + (0 if work is None else int(work.rows))
+
+    def translate(self, batch: Batch, on_pass: OnPass[str] | None = None) -> list[Translation]:
+        """One translation per sentence, each to the last bit as if it were alone."""
+        pins = [sentence.pins for sentence in batch.sentences]
+        request = DecodeRequest(
+            pins=pins if any(pins) else None,
+            trace=batch.trace,
+            on_pass=on_pass,
+            batch_tokens=1 << 30,  # what comes here together is decoded together
+        )
+        with BatchInvariant() if self.translator.device == "cpu" else nullcontext():
+            return self.translator.translate(
+                [sentence.text for sentence in batch.sentences],
+                batch.options,
+                request,
+                long="refuse" if request.watched else "split",
+            )
+
+    def warm_up(self) -> None:
+        """The first translation is slow; no client should have to wait for it."""
+        self.translate(Batch([Sentence("Hello.")], DecodingOptions(iterations=2)))
+
+    def close(self) -> None:
+        """Nothing to end: it goes with the process."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One batch, and whether its passes are to be sent back."""
-
     batch: Batch
     watched: bool
 
@@ -52,7 +103,6 @@ class ProcessDecoder:
         self._closed = False
 
     def start(self) -> None:
-        """Let the child load its model; `wait` until it is ready."""
         context = multiprocessing.get_context("spawn")  # a fork would copy threads' locks
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(
@@ -80,11 +130,9 @@ class ProcessDecoder:
 
     @property
     def pid(self) -> int | None:
-        """The child's."""
         return None if self._process is None else self._process.pid
 
     def translate(self, batch: Batch, on_pass: OnPass[str] | None = None) -> list[Translation]:
-        """See Decoder."""
         try:
             self._wait_again()
             self._pipe.send(Task(batch, on_pass is not None))
@@ -124,7 +172,6 @@ class ProcessDecoder:
         self._end()
 
     def _end(self) -> int | None:
-        """The exit code of the child, if there was one."""
         process, self._process = self._process, None
         if process is None:
             return None
@@ -168,8 +215,6 @@ def trim_memory() -> None:
 
 
 def _load(pipe: Connection, name: str, engine: EngineOptions) -> LocalDecoder | None:
-    from disco_mt.translator import Translator
-
     try:
         decoder = LocalDecoder(Translator.from_pretrained(name, engine))
         decoder.warm_up()

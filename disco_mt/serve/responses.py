@@ -21,12 +21,12 @@ from disco_mt.serve.http_errors import HttpError, deadline_passed, failed
 from disco_mt.serve.models import ServedModel
 from disco_mt.serve.service import Service
 from disco_mt.serve.worker import Job, Lines
+from disco_mt.systems import strategy_for
 from disco_mt.views import TraceView
 from disco_mt.views.view import readable_pieces, to_data
 
 
 def translated_texts(job: Job, translations: Sequence[Translation]) -> list[str]:
-    """The translations of the job's sentences, joined to texts."""
     rest = iter(translations)
     return [job.model.join([[next(rest).text for _ in line] for line in lines]) for lines in job.texts]
 
@@ -39,7 +39,7 @@ def translate_answer(job: Job, translations: Sequence[Translation], started: flo
         "model": job.model.name,
         "source": job.model.source,
         "target": job.model.target,
-        "strategy": job.model.strategy(job.options),
+        "strategy": strategy_for(job.model.kind, job.options.strategy),
         "milliseconds": milliseconds,
         "translations": [_text_answer(job.model, lines, rest, milliseconds) for lines in job.texts],
     }
@@ -82,8 +82,9 @@ def _sentence_answer(
 def pass_answer(model: ServedModel, now: Pass[str], before: Pass[str] | None) -> dict[str, Any]:
     """One pass as it is streamed: like one of the passes of a trace. before: the pass before it."""
     passes = (now.candidates,) if before is None else (before.candidates, now.candidates)
-    winners = (now.winner,) * len(passes)
-    trace = Trace(now.strategy, now.lengths, now.length_log_probabilities, passes, winners)
+    trace = Trace(
+        now.strategy, now.lengths, now.length_log_probabilities, passes, (now.winner,) * len(passes)
+    )
     view = TraceView(now.strategy, trace, "", now.step, readable_pieces(trace, model.text.target))
     data = to_data("", [view])["traces"][0]
     return {
@@ -134,7 +135,6 @@ def stream(service: Service, job: Job) -> StreamingResponse:
 
 
 def _last_event(job: Job, started: float) -> str:
-    """The result, or why there is none."""
     try:
         translations = job.done.result(timeout=0)
     except HttpError as error:

@@ -90,6 +90,7 @@ class TranslateAnswer(BaseModel):
 class ModelAnswer(BaseModel):
     """A model of the server."""
 
+    model_config = ConfigDict(from_attributes=True)
     name: str
     source: str
     target: str

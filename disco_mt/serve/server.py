@@ -57,7 +57,6 @@ class Server(uvicorn.Server):
         self.drain_until: float | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's, and log the address."""
         await super().startup(sockets)
         if self.started:
             at = self.servers[0].sockets[0].getsockname()
@@ -84,7 +83,6 @@ class Server(uvicorn.Server):
 
 
 def make_server(app: Any, limits: Limits, worker: Worker) -> Server:
-    """A server that is ready to run."""
     config = uvicorn.Config(
         app,
         http=Connection,

@@ -22,8 +22,6 @@ LIMITS, NO_KEYS, OWN_PAGE = Limits(), Keys(), Access()
 
 @dataclass(frozen=True)
 class Service:
-    """The models and everything around them."""
-
     models: Models
     limits: Limits
     keys: Keys
@@ -35,14 +33,12 @@ class Service:
     def of(
         models: Models, limits: Limits = LIMITS, keys: Keys = NO_KEYS, access: Access = OWN_PAGE
     ) -> Service:
-        """A service whose worker has not started yet."""
         metrics = Metrics()
         worker = Worker(limits, metrics)
         metrics.queue.set_function(lambda: worker.queued)
         return Service(models, limits, keys, access, metrics, worker)
 
     def check_size(self, texts: Sequence[str], trace: bool = False) -> None:
-        """Refuse more text than one request may have."""
         limit = self.limits.trace_characters if trace else self.limits.characters
         characters = sum(map(len, texts))
         if characters > limit:
@@ -66,6 +62,5 @@ class Service:
 
 
 async def _disconnected(request: Request) -> None:
-    """Returns when the client has gone."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

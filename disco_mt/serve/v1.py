@@ -14,13 +14,7 @@ from disco_mt.pins.parse import Pin
 from disco_mt.serve.http_errors import HttpError
 from disco_mt.serve.models import ServedModel
 from disco_mt.serve.responses import stream, translate_answer
-from disco_mt.serve.schemas import (
-    ErrorAnswer,
-    ModelAnswer,
-    ModelsAnswer,
-    TranslateAnswer,
-    TranslateRequest,
-)
+from disco_mt.serve.schemas import ErrorAnswer, ModelsAnswer, TranslateAnswer, TranslateRequest
 from disco_mt.serve.service import Service
 from disco_mt.serve.worker import Job
 
@@ -43,7 +37,6 @@ STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-strea
 
 
 def v1_routes(service: Service) -> APIRouter:
-    """POST /v1/translate, GET /v1/models."""
     router = APIRouter(prefix="/v1", tags=["translate"])
 
     @router.post("/translate", response_model=TranslateAnswer, responses=ERRORS | STREAMED)
@@ -61,20 +54,9 @@ def v1_routes(service: Service) -> APIRouter:
         return await asyncio.to_thread(lambda: JSONResponse(translate_answer(job, translations, started)))
 
     @router.get("/models", response_model=ModelsAnswer)
-    async def models() -> ModelsAnswer:
+    async def models() -> dict[str, Any]:
         """The models of this server."""
-        return ModelsAnswer(
-            models=[
-                ModelAnswer(
-                    name=model.name,
-                    source=model.source,
-                    target=model.target,
-                    kind=model.kind,
-                    strategies=list(model.strategies),
-                )
-                for model in service.models.all
-            ]
-        )
+        return {"models": service.models.all}
 
     return router
 

@@ -20,12 +20,11 @@ from disco_mt.core.errors import UserError
 from disco_mt.decoding.options import DecodingOptions
 from disco_mt.decoding.results import OnPass, Pass, Translation
 from disco_mt.pins.parse import Pin
-from disco_mt.serve.decoder import Batch, Sentence
 from disco_mt.serve.http_errors import HttpError, busy, describe, draining, failed
 from disco_mt.serve.limits import Limits
 from disco_mt.serve.models import ServedModel
 from disco_mt.serve.monitoring import Metrics
-from disco_mt.serve.process import ModelFailed
+from disco_mt.serve.process import Batch, ModelFailed, Sentence
 
 log = logging.getLogger("disco.serve")
 
@@ -82,39 +81,32 @@ class Job:
         return sum(len(sentence.text) + 1 for sentence in self.sentences)
 
     def finish(self, index: int, translation: Translation) -> None:
-        """One sentence is finished; after the last, the job is."""
         self.finished[index] = translation
         if len(self.finished) == len(self.sentences):
             with suppress(InvalidStateError):  # cancelled meanwhile
                 self.done.set_result([self.finished[n] for n in range(len(self.sentences))])
 
     def fail(self, error: HttpError) -> None:
-        """There will be no translation."""
         with suppress(InvalidStateError):
             self.done.set_exception(error)
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """A sentence in the queue."""
-
     rank: int
     job: Job
     index: int
 
     @property
     def sentence(self) -> Sentence:
-        """What is to be translated."""
         return self.job.sentences[self.index]
 
     @property
     def on_pass(self) -> OnPass[str] | None:
-        """The job's callback, for this sentence."""
         report, index = self.job.on_pass, self.index
         return None if report is None else lambda now: report(index, now)
 
     def goes_with(self, other: Waiting) -> bool:
-        """May both be decoded in one batch?"""
         one, two = self.job, other.job
         return one.model is two.model and one.options == two.options and not one.alone and not two.alone
 
@@ -135,7 +127,6 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name="disco-worker", daemon=True)
 
     def start(self) -> None:
-        """Begin to work."""
         self._thread.start()
 
     def submit(self, job: Job) -> None:
@@ -168,26 +159,21 @@ class Worker:
 
     @property
     def queued(self) -> int:
-        """Requests accepted and not yet answered."""
         return len(self._jobs)
 
     @property
     def is_draining(self) -> bool:
-        """Is nothing accepted any longer?"""
         return self._draining
 
     @property
     def is_alive(self) -> bool:
-        """Does the thread run?"""
         return self._thread.is_alive()
 
     def drain(self) -> None:
-        """Accept nothing more; what was accepted is finished."""
         with self._changed:
             self._draining = True
 
     def stop(self) -> None:
-        """End the thread; unfinished jobs fail."""
         with self._changed:
             self._draining = True
             self._ended = True

@@ -22,7 +22,6 @@ MODULES = ("dom", "passes", "roving", "stage", "candidates", "panel", "controls"
 
 
 def render_html(source: str, traces: Sequence[TraceView]) -> str:
-    """The page for one source sentence and one or more strategies."""
     script = bundle()
     parts = {
         "{{policy}}": f"default-src 'none'; style-src 'unsafe-inline'; script-src '{_integrity(script)}'",
@@ -35,7 +34,6 @@ def render_html(source: str, traces: Sequence[TraceView]) -> str:
 
 
 def asset(name: str) -> str:
-    """A file of the page, as it lies in the package."""
     return (files("disco_mt.views") / "assets" / name).read_text(encoding="utf-8")
 
 

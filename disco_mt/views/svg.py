@@ -42,24 +42,19 @@ DARK = """
 
 @dataclass(frozen=True)
 class Columns:
-    """Where each position stands; `line` counts from 0 when a sentence is wrapped."""
-
     left: list[float]
     width: list[float]
     line: list[int]
 
     @property
     def lines(self) -> int:
-        """How many lines a pass takes."""
         return max(self.line, default=0) + 1
 
     def middle(self, n: int) -> float:
-        """The middle of position n."""
         return self.left[n] + self.width[n] / 2
 
     @property
     def right(self) -> float:
-        """The edge of the widest line."""
         return max((x + w for x, w in zip(self.left, self.width, strict=True)), default=0.0)
 
 
@@ -109,7 +104,6 @@ def _trace(view: TraceView, position: int | None, top: float) -> tuple[str, floa
 
 
 def _columns(rows: Sequence[Sequence[Word]], right_to_left: bool) -> list[Columns]:
-    """Where the words of each pass stand: below each other, unless words are inserted or deleted."""
     if same_length(rows):
         return [place(rows, right_to_left)] * len(rows)
     return [place([row], right_to_left) for row in rows]
@@ -135,7 +129,6 @@ def place(rows: Sequence[Sequence[Word]], right_to_left: bool = False) -> Column
 
 
 def mirrored(columns: Columns) -> Columns:
-    """The same columns, the first one at the right."""
     edges = MARGIN + LABEL + columns.right
     left = [edges - x - width for x, width in zip(columns.left, columns.width, strict=True)]
     return Columns(left, columns.width, columns.line)
@@ -219,8 +212,6 @@ INK = {"ink": "#17171f", "soft": "#646475", "seen": "#2b2400", "given": "#ffffff
 
 @dataclass(frozen=True)
 class Type:
-    """How text is set."""
-
     ink: str = "ink"  # a key of INK
     size: int = SIZE
     weight: int = 400
@@ -234,7 +225,6 @@ def _text(x: float, y: float, text: str, look: Type) -> str:
 
 
 def wrap_text(text: str, width: float, size: int) -> list[str]:
-    """Lines of `text` that fit, broken at spaces."""
     lines: list[str] = []
     for word in text.split():
         longer = f"{lines[-1]} {word}" if lines else word
@@ -251,7 +241,6 @@ def _width(text: str, size: int, bold: bool = False) -> float:
 
 
 def _advance(character: str) -> float:
-    """The width of a character in ems, for common sans-serif fonts."""
     if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0.0
     if unicodedata.east_asian_width(character) in "WF":

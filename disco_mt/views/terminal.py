@@ -73,7 +73,6 @@ def render_terminal(
 def _block(
     view: TraceView, candidate: int | None, position: int | None, width: int, colour: bool
 ) -> list[Text]:
-    """One strategy: a title, one or more lines per pass, the result."""
     rows = words_by_pass(view, candidate, position)
     marked = [[_mark(word, colour) for word in row] for row in rows]
     label = len(str(len(rows))) + 2

@@ -34,15 +34,12 @@ class TraceView:
 
 
 def readable_pieces(trace: Trace[str], target: Tokenizer) -> dict[str, str]:
-    """Every token of a trace -> how it reads."""
     tokens = {token: None for now in trace.passes for candidate in now for token in candidate.tokens}
     return dict(zip(tokens, target.pieces(target.ids(tokens)), strict=True))
 
 
 @dataclass(frozen=True)
 class Word:
-    """One word of one pass, with everything that a view may show of it."""
-
     text: str
     probability: float
     changed: bool  # another word than in the pass before
@@ -144,7 +141,6 @@ def reads_right_to_left(text: str) -> bool:
 
 
 def facts(view: TraceView) -> str:
-    """'3 steps · 41 ms'"""
     steps = f"{view.steps} step" if view.steps == 1 else f"{view.steps} steps"
     return steps if view.milliseconds is None else f"{steps} · {view.milliseconds:.0f} ms"
 

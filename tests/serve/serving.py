@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from disco_mt.decoding.results import OnPass, Translation
 from disco_mt.serve.app import make_app
-from disco_mt.serve.decoder import Batch
 from disco_mt.serve.models import Models, ServedModel
+from disco_mt.serve.process import Batch
 from disco_mt.serve.server import Server, bind, make_server
 from disco_mt.serve.service import Service
 

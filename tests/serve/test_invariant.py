@@ -17,9 +17,9 @@ from disco_mt.decoding.options import DecodingDefaults, DecodingOptions
 from disco_mt.nn.config import Stack
 from disco_mt.nn.directory import save_model
 from disco_mt.pins.parse import Pin
-from disco_mt.serve.decoder import Batch, LocalDecoder, Sentence
 from disco_mt.serve.invariant import BatchInvariant
 from disco_mt.serve.models import ServedModel
+from disco_mt.serve.process import Batch, LocalDecoder, Sentence
 from disco_mt.systems.build import build_model, reranker_of
 from disco_mt.translator import Translator
 from small_model import Small, sentences

@@ -7,10 +7,10 @@ from libretranslatepy import LibreTranslateAPI
 from serving import live, url
 from starlette.testclient import TestClient
 
-from disco_mt.serve.decoder import Batch, Sentence
-from disco_mt.serve.detect import detect
+from disco_mt.serve.libretranslate import detect
 from disco_mt.serve.markup import Markup
 from disco_mt.serve.models import Models
+from disco_mt.serve.process import Batch, Sentence
 from disco_mt.serve.service import Service
 
 

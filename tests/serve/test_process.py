@@ -18,9 +18,8 @@ from disco_mt.decoding.results import Pass
 from disco_mt.engine.select import EngineOptions
 from disco_mt.pins.parse import Pin
 from disco_mt.serve.app import make_app
-from disco_mt.serve.decoder import Batch, Sentence
 from disco_mt.serve.models import Models, load_models
-from disco_mt.serve.process import ModelFailed, ProcessDecoder
+from disco_mt.serve.process import Batch, ModelFailed, ProcessDecoder, Sentence
 from disco_mt.serve.service import Service
 from small_model import Small, sentences
 

@@ -14,9 +14,9 @@ from starlette.testclient import TestClient
 from disco_mt.decoding.options import DecodingOptions
 from disco_mt.serve.access import Access, Keys, access_for, read_keys
 from disco_mt.serve.app import make_app
-from disco_mt.serve.decoder import Batch, Sentence
 from disco_mt.serve.limits import Limits
 from disco_mt.serve.models import Models
+from disco_mt.serve.process import Batch, Sentence
 from disco_mt.serve.schemas import TranslateAnswer
 from disco_mt.serve.service import Service
 from small_model import sentences

@@ -7,11 +7,11 @@ from serving import Unwell, until, unwell
 
 from disco_mt.decoding.options import DecodingOptions
 from disco_mt.pins.parse import Pin
-from disco_mt.serve.decoder import Sentence
 from disco_mt.serve.http_errors import HttpError
 from disco_mt.serve.limits import Limits
 from disco_mt.serve.models import Models, ServedModel
 from disco_mt.serve.monitoring import Metrics
+from disco_mt.serve.process import Sentence
 from disco_mt.serve.worker import Job, Waiting, Worker, choose_batch
 
 OPTIONS = DecodingOptions(iterations=2, length_beam=2)
