@@ -8,17 +8,17 @@ from typing import Annotated
 
 import tyro
 
-from disco_mt.cli.common import call
+from disco_mt.cli.common import Json
 from disco_mt.core.files import refuse_existing
-from disco_mt.training.averaging import average, best_number, score_means
+from disco_mt.training import averaging
 
 
-def run(
+def average(
     run_: Annotated[Path, tyro.conf.arg(name="run", metavar="RUN"), tyro.conf.Positional],
     out: Path,
     number: int = 0,
     data: Path | None = None,
-    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
+    json_: Json = False,
 ) -> int:
     """Average the weights of the best checkpoints of a run, by dev BLEU, into a model with a model card.
 
@@ -32,11 +32,10 @@ def run(
         out: Model directory to write; it must not exist yet.
         number: How many checkpoints to average (the paper: 5); 0: chosen on the dev set.
         data: The dataset of the training, if it has moved since then.
-        json_: Print as JSON.
     """
     refuse_existing(out)
     scores = _scored(run_, data, quiet=json_) if not number else []
-    chosen = average(run_, out, number or best_number(scores))
+    chosen = averaging.average(run_, out, number or averaging.best_number(scores))
     if json_:
         averaged = [{"path": str(each.path), "step": each.step, "bleu": each.bleu} for each in chosen]
         means = [{"number": each, "bleu": bleu} for each, bleu in scores]
@@ -53,13 +52,8 @@ def run(
 def _scored(run: Path, data: Path | None, quiet: bool) -> list[tuple[int, float]]:
     """The dev BLEU of each mean, printed as soon as it is known."""
     scores = []
-    for number, bleu in score_means(run, data):
+    for number, bleu in averaging.score_means(run, data):
         scores.append((number, bleu))
         if not quiet:
             print(f"  mean of {number}: dev BLEU {bleu:5.2f}", flush=True)
     return scores
-
-
-def main(arguments: list[str]) -> int:
-    """The verb."""
-    return call(run, "average", arguments)

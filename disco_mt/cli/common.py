@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import tyro
 
@@ -15,6 +15,30 @@ from disco_mt.core.files import atomic_file
 from disco_mt.text.lines import read_lines, split_lines
 
 Result = TypeVar("Result")
+
+# Options that several verbs have, with their help.
+Json = Annotated[bool, tyro.conf.arg(name="json", help="Print as JSON.")]
+Quiet = Annotated[bool, tyro.conf.arg(help="No progress bar.")]
+Threads = Annotated[int, tyro.conf.arg(help="Threads to use; 0 leaves the choice to torch.")]
+Device = Annotated[str, tyro.conf.arg(help="cpu, cuda or mps.")]
+ModelName = Annotated[
+    str, tyro.conf.arg(help="A shipped model, a model directory, or the id of a model on the hub.")
+]
+RerankWith = Annotated[
+    str,
+    tyro.conf.arg(
+        help="A model that scores the length candidates left to right and picks one: a model as in --model, "
+        '"self" for the same weights, or "none". Empty: the model\'s own default.'
+    ),
+]
+BatchTokens = Annotated[
+    int,
+    tyro.conf.arg(help="Padded source tokens that are decoded together; 1 is one sentence at a time."),
+]
+Runs = Annotated[
+    Path | None,
+    tyro.conf.arg(help="Folder of results; by default DISCO_RUNS, or the user's cache folder."),
+]
 
 RENAMED = {
     "--rescore-with": "--rerank-with",

@@ -6,7 +6,7 @@ import json
 import shlex
 from dataclasses import asdict, dataclass
 
-from disco_mt.cli.common import call, use_threads
+from disco_mt.cli.common import Json, Quiet, Threads, call, use_threads
 from disco_mt.distill.run import DistillOptions, DistillReport, distill
 
 
@@ -20,19 +20,16 @@ class DistillCommand:
     """
 
     options: DistillOptions
-    threads: int = 0
-    """Threads to use; 0 leaves the choice to torch."""
-    quiet: bool = False
-    """No progress bar."""
-    json: bool = False
-    """Print the report as JSON."""
+    threads: Threads = 0
+    quiet: Quiet = False
+    json_: Json = False
 
 
 def run(command: DistillCommand, line: str) -> int:
     """Distil, and say what came of it. line: the command as it was typed."""
     use_threads(command.threads)
     report = distill(command.options, line, command.quiet)
-    print(json.dumps(asdict(report), default=str) if command.json else _sentence(report))
+    print(json.dumps(asdict(report), default=str) if command.json_ else _sentence(report))
     return 0
 
 

@@ -7,11 +7,18 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import tyro
-
-from disco_mt.cli.common import input_lines, use_threads, write_lines
+from disco_mt.cli.common import (
+    BatchTokens,
+    Json,
+    ModelName,
+    Quiet,
+    RerankWith,
+    input_lines,
+    use_threads,
+    write_lines,
+)
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import refuse_existing
 from disco_mt.core.progress import stage
@@ -33,18 +40,18 @@ def evaluate(
     source: Path,
     reference: tuple[Path, ...] = (),
     references: Path | None = None,
-    model: str = DEFAULT_MODEL,
+    model: ModelName = DEFAULT_MODEL,
     hypotheses: Path | None = None,
     compare_with: Path | None = None,
-    rerank_with: str = "",
+    rerank_with: RerankWith = "",
     decoding: DecodingOptions = DecodingOptions(),  # noqa: B008
     tune_length_penalty: bool = False,
     tune_length_weight: bool = False,
     paper_bleu: bool = False,
-    batch_tokens: int = BATCH_TOKENS,
+    batch_tokens: BatchTokens = BATCH_TOKENS,
     engine: EngineOptions = EngineOptions(),  # noqa: B008
-    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
-    quiet: bool = False,
+    json_: Json = False,
+    quiet: Quiet = False,
 ) -> int:
     """Translate a test set and score it: sacreBLEU with its signature, chrF, steps, length, repetitions.
 
@@ -54,9 +61,6 @@ def evaluate(
         source: Test sentences, one per line.
         reference: One or more files with one reference per line.
         references: A file with all references of a line, separated by tabs; numbers may differ.
-        model: A shipped model, a model directory, or the id of a model on the hub.
-        rerank_with: A model that scores the length candidates left to right and picks one: a model as in
-            --model, "self" for the same weights, or "none". Empty: the model's own default.
         hypotheses: File to write the translations to, for other metrics; it must not exist yet.
         compare_with: Translations of another system, as --hypotheses wrote them: how far this one is ahead in
             BLEU, with 95 % of 1,000 resampled test sets (paired bootstrap).
@@ -65,9 +69,6 @@ def evaluate(
         tune_length_weight: The same for the length weight of reranking or of strategy autoregressive.
         paper_bleu: Also the paper's tokenised BLEU, with compound splitting for German; not comparable with
             sacreBLEU.
-        batch_tokens: Padded source tokens that are decoded together; 1 is one sentence at a time.
-        json_: Print as JSON.
-        quiet: No progress bar.
     """
     if not reference and references is None:
         raise UserError("give references: --reference FILE (one or more) or --references FILE.tsv")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from disco_mt.cli.common import call, use_threads, writing
+from disco_mt.cli.common import Device, Runs, Threads, call, use_threads, writing
 from disco_mt.core.errors import UserError
 from disco_mt.evaluation.quality import read_references
 from disco_mt.experiments import EXPERIMENTS, load
@@ -52,18 +52,15 @@ class ExperimentCommand:
     """Which experiment."""
     suite: str = "multi30k.en-de"
     """Suite whose models are compared. Default: multi30k.en-de."""
-    runs: Path | None = None
-    """Folder of results; by default DISCO_RUNS, or the user's cache folder."""
+    runs: Runs = None
     data: Path | None = None
     """Folder of the corpus; by default DISCO_DATA. Only needed if the corpus may have changed."""
     out: Path | None = None
     """Folder for report.md and its pictures. Default: experiments/NAME."""
     export: Path | None = None
     """Folder to write all translations to, as steps TAB text, so that scores can be recomputed."""
-    device: str = "cpu"
-    """cpu, cuda or mps."""
-    threads: int = 0
-    """Threads to use; 0 leaves the choice to torch."""
+    device: Device = "cpu"
+    threads: Threads = 0
     quiet: bool = False
     """No progress, and no report on standard output."""
     options: Annotated[Options, tyro.conf.arg(name="")] = field(default_factory=Options)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from disco_mt.cli.common import call, writing
+from disco_mt.cli.common import writing
 from disco_mt.core.files import refuse_existing
-from disco_mt.interop.fairseq import import_fairseq
+from disco_mt.interop import fairseq
 
 
-def run(checkpoint: Path, source_dict: Path, target_dict: Path, out: Path) -> int:
+def import_fairseq(checkpoint: Path, source_dict: Path, target_dict: Path, out: Path) -> int:
     """Import a DisCo checkpoint of the authors' format. Nothing in the file is executed.
 
     Example:
@@ -24,14 +24,9 @@ def run(checkpoint: Path, source_dict: Path, target_dict: Path, out: Path) -> in
     """
     refuse_existing(out)
     with writing(out):
-        config = import_fairseq(checkpoint, source_dict, target_dict, out)
+        config = fairseq.import_fairseq(checkpoint, source_dict, target_dict, out)
     print(
         f"{out}: {config.encoder.layers}+{config.decoder.layers} layers, {config.width} wide, "
         f"vocabularies of {config.source_vocabulary} and {config.target_vocabulary}"
     )
     return 0
-
-
-def main(arguments: list[str]) -> int:
-    """The verb."""
-    return call(run, "import-fairseq", arguments)

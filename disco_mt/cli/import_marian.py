@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from disco_mt.cli.common import call, writing
+from disco_mt.cli.common import writing
 from disco_mt.core.files import refuse_existing
-from disco_mt.interop.marian import FILES, MarianOptions, import_marian
+from disco_mt.interop import marian
+from disco_mt.interop.marian import FILES, MarianOptions
 from disco_mt.nn.find import find_model
 
 
-def run(model: str, out: Path, options: MarianOptions = MarianOptions()) -> int:  # noqa: B008
+def import_marian(model: str, out: Path, options: MarianOptions = MarianOptions()) -> int:  # noqa: B008
     """Import a MarianMT model in the Hugging Face format, for example one of OPUS-MT.
 
     The result is an autoregressive model. It translates as the original does, and can be the teacher or the
@@ -28,14 +29,9 @@ def run(model: str, out: Path, options: MarianOptions = MarianOptions()) -> int:
     directory = find_model(model, FILES)
     origin = directory.resolve().name if directory == Path(model) else model
     with writing(out):
-        config = import_marian(directory, origin, out, options)
+        config = marian.import_marian(directory, origin, out, options)
     print(
         f"{out}: {config.encoder.layers}+{config.decoder.layers} layers, {config.width} wide, "
         f"vocabularies of {config.source_vocabulary} and {config.target_vocabulary}"
     )
     return 0
-
-
-def main(arguments: list[str]) -> int:
-    """The verb."""
-    return call(run, "import-marian", arguments)

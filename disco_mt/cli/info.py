@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import platform
-from typing import Annotated, Any
+from typing import Any
 
-import tyro
-
+from disco_mt.cli.common import Json
 from disco_mt.core.machine import package_version
 from disco_mt.nn.find import shipped_models
 from disco_mt.suites.suite import shipped_suites
@@ -18,12 +17,8 @@ _PACKAGES = ("torch", "numpy", "tokenizers", "sacremoses", "sacrebleu", "safeten
 _EXTRAS = ("ctranslate2", "jieba")
 
 
-def info(json_: Annotated[bool, tyro.conf.arg(name="json")] = False) -> int:
-    """Versions, threads, devices, and the models, recipes and suites (`disco suite`) that ship.
-
-    Args:
-        json_: Print as JSON.
-    """
+def info(json_: Json = False) -> int:
+    """Versions, threads, devices, and the models, recipes and suites (`disco suite`) that ship."""
     found = gather()
     if json_:
         print(json.dumps(found))

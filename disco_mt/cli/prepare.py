@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Annotated
 
-import tyro
-
+from disco_mt.cli.common import Json, Quiet
 from disco_mt.data import prepare as data_prepare
 from disco_mt.data.prepare import PrepareOptions, PrepareReport
 
 
-def prepare(
-    options: PrepareOptions, json_: Annotated[bool, tyro.conf.arg(name="json")] = False, quiet: bool = False
-) -> int:
+def prepare(options: PrepareOptions, json_: Json = False, quiet: Quiet = False) -> int:
     """Learn a vocabulary from parallel text and write a dataset directory.
 
     disco prepare --source train.en --target train.de --source-language en --target-language de
     --valid-source valid.en --valid-target valid.de --vocabulary-size 8000 --out data
-
-    Args:
-        json_: Print the report as JSON.
-        quiet: No progress bar.
     """
     report = data_prepare.prepare(options, quiet)
     print(json.dumps(asdict(report), default=str) if json_ else "\n".join(_lines(report)))

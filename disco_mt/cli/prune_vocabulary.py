@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from disco_mt.cli.common import call, writing
-from disco_mt.core.errors import UserError
+from disco_mt.cli.common import writing
 from disco_mt.core.files import refuse_existing
-from disco_mt.interop.prune_vocabulary import SideReport, prune_like, prune_vocabulary
+from disco_mt.interop import prune_vocabulary as pruning
+from disco_mt.interop.prune_vocabulary import SideReport
 from disco_mt.nn.find import find_model
 
 
-def run(
+def prune_vocabulary(
     model: str,
     out: Path,
-    source: tuple[Path, ...] = (),
-    target: tuple[Path, ...] = (),
-    like: str = "",
+    source: tuple[Path, ...],
+    target: tuple[Path, ...],
     source_size: int = 0,
     target_size: int = 0,
 ) -> int:
@@ -34,21 +33,13 @@ def run(
         out: Model directory to write; it must not exist yet.
         source: Text in the source language, one sentence per line, plain or .gz; several files are allowed.
         target: The same in the target language. The two need not be translations of each other.
-        like: Instead of text: a model that was pruned before, whose vocabularies are taken.
         source_size: Entries of the source vocabulary, special tokens and single characters included; 0: all
             pieces that the text uses.
         target_size: The same of the target vocabulary.
     """
     refuse_existing(out)
-    if bool(like) == bool(source or target) or bool(source) != bool(target):
-        raise UserError("give text of both languages, --source and --target, or else --like MODEL")
-    if like:
-        with writing(out):
-            config = prune_like(find_model(model), find_model(like), out)
-        print(f"{out}: vocabularies of {config.source_vocabulary} and {config.target_vocabulary}")
-        return 0
     with writing(out):
-        report = prune_vocabulary(find_model(model), source, target, out, source_size, target_size)
+        report = pruning.prune_vocabulary(find_model(model), source, target, out, source_size, target_size)
     print(out)
     print("\n".join(_described("source", report.source) + _described("target", report.target)))
     return 0
@@ -62,8 +53,3 @@ def _described(side: str, found: SideReport) -> list[str]:
         f"  {100 * found.tokens_kept:.3f} % of the tokens are unchanged; {found.pieces_per_word:.3f} pieces "
         f"per word instead of {found.pieces_per_word_before:.3f}",
     ]
-
-
-def main(arguments: list[str]) -> int:
-    """The verb."""
-    return call(run, "prune-vocabulary", arguments)

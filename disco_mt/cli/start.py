@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from disco_mt.cli.common import call, use_threads
+from disco_mt.cli.common import Threads, call, use_threads
 from disco_mt.cli.train import recipe_first
 from disco_mt.training.recipe import Recipe
 from disco_mt.training.train import write_start
@@ -27,8 +27,7 @@ class StartCommand:
     """Dataset directory made by `disco prepare`."""
     out: Path
     """Model directory to write; it must not exist yet."""
-    threads: int = 0
-    """Threads to use; 0 leaves the choice to torch."""
+    threads: Threads = 0
     settings: Annotated[Recipe, tyro.conf.arg(name="")] = Recipe()  # noqa: RUF009 (frozen)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from disco_mt.cli.common import call
+from disco_mt.cli.common import Device, Json, Runs, call
 from disco_mt.core.errors import UserError
 from disco_mt.experiments import load
 from disco_mt.reporting.plots import require_matplotlib
@@ -21,8 +21,8 @@ from disco_mt.suites.stages import Stage
 from disco_mt.suites.suite import Suite, find_suite, load_suite, shipped_suites
 from disco_mt.suites.workspace import Workspace
 
-Json = Annotated[bool, tyro.conf.arg(name="json")]
-Name = Annotated[str, tyro.conf.Positional]
+Name = Annotated[str, tyro.conf.Positional, tyro.conf.arg(help="A suite that ships, or a file.")]
+Data = Annotated[Path | None, tyro.conf.arg(help="Folder of the corpus; by default DISCO_DATA.")]
 
 USAGE = """usage: disco suite list | show NAME | run NAME | package NAME
 
@@ -38,11 +38,7 @@ averaging, evaluation, tables. Finished stages are not run again; a stopped one 
 
 
 def list_suites(json_: Json = False) -> int:
-    """The suites that ship.
-
-    Args:
-        json_: Print as JSON.
-    """
+    """The suites that ship."""
     abouts = {name: load_suite(name).about for name in shipped_suites()}
     if json_:
         print(json.dumps(abouts, ensure_ascii=False))
@@ -52,19 +48,13 @@ def list_suites(json_: Json = False) -> int:
     return 0
 
 
-def show(
-    name: Name, system: str = "", runs: Path | None = None, data: Path | None = None, json_: Json = False
-) -> int:
+def show(name: Name, system: str = "", runs: Runs = None, data: Data = None, json_: Json = False) -> int:
     """The file of a suite, its stages, and which of them are done.
 
     disco suite show multi30k.en-de
 
     Args:
-        name: A suite that ships, or a file.
         system: Only this system (or NAME@VALUE), as a file that `disco train` reads, with every value.
-        runs: Folder of results; by default DISCO_RUNS, or the user's cache folder.
-        data: Folder of the corpus; by default DISCO_DATA.
-        json_: Print the stages as JSON.
     """
     suite = load_suite(name)
     if system:
@@ -88,9 +78,9 @@ def run(
     jobs: int = 1,
     threads: int = 1,
     processes: int = 1,
-    device: str = "cpu",
+    device: Device = "cpu",
     data: Path | None = None,
-    runs: Path | None = None,
+    runs: Runs = None,
     quiet: bool = False,
     json_: Json = False,
 ) -> int:
@@ -100,16 +90,12 @@ def run(
     disco suite run wmt14.en-de --data corpora --device cuda --processes 8
 
     Args:
-        name: A suite that ships, or a file.
         stage: Only these stages and what they need: such as train:at-raw, or train for all trainings.
         jobs: How many stages run side by side, where they do not need each other.
         threads: Threads of each process.
         processes: Of a training, which torchrun starts: one for each GPU of this machine.
-        device: cpu, cuda or mps.
         data: Folder of the corpus, or of corpora; by default DISCO_DATA. What can be downloaded goes there.
-        runs: Folder for results; by default DISCO_RUNS, or the user's cache folder.
         quiet: Print errors only.
-        json_: Print the scores as JSON.
     """
     suite = with_possible_reports(load_suite(name), quiet or json_)
     workspace = Workspace(suite, runs, data)
@@ -154,26 +140,16 @@ def _scores(workspace: Workspace) -> dict[str, dict[str, Any]]:
     return {name: workspace.scores(name) for name in evaluated}
 
 
-def package_model(
-    name: Name,
-    system: str,
-    out: Path,
-    runs: Path | None = None,
-    data: Path | None = None,
-) -> int:
+def package_model(name: Name, system: str, out: Path, runs: Runs = None, data: Data = None) -> int:
     """Write a system's averaged model in half precision, with scores and examples in its model card.
 
     disco suite package tatoeba.en-de --system disco-distilled --out en-de
 
     Args:
-        name: A suite that ships, or a file.
         system: Which of its systems.
         out: Model directory to write; it must not exist yet.
-        runs: Folder of results; by default DISCO_RUNS, or the user's cache folder.
-        data: Folder of the corpus; by default DISCO_DATA.
     """
-    suite = load_suite(name)
-    made = package(Workspace(suite, runs, data), system, out, quiet=False)
+    made = package(Workspace(load_suite(name), runs, data), system, out, quiet=False)
     score = f"{made.scored.quality.bleu:.2f} BLEU on the test set in {made.scored.steps:.2f} steps"
     print(f"{out}: {made.megabytes:.1f} MB, {score}")
     return 0

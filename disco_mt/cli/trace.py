@@ -12,7 +12,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from disco_mt.cli.common import input_lines, use_threads, writing
+from disco_mt.cli.common import Device, ModelName, Threads, input_lines, use_threads, writing
 from disco_mt.cli.translate import pins_for_one_text
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import refuse_existing, write_text
@@ -32,7 +32,7 @@ COMPARED = ("easy-first", "mask-predict")  # the two of the paper's example figu
 
 def trace(
     text: Annotated[str, tyro.conf.Positional] = "",
-    model: str = DEFAULT_MODEL,
+    model: ModelName = DEFAULT_MODEL,
     strategies: tuple[str, ...] = (),
     iterations: int = 5,
     length_beam: int = 5,
@@ -42,8 +42,8 @@ def trace(
     html: Path | None = None,
     svg: Path | None = None,
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
-    device: str = "cpu",
-    threads: int = 0,
+    device: Device = "cpu",
+    threads: Threads = 0,
 ) -> int:
     """Show every pass of one sentence: changed words are marked, the shade is how sure the model is.
 
@@ -53,7 +53,6 @@ def trace(
 
     Args:
         text: One sentence; without it, one line is read from standard input.
-        model: A shipped model, a model directory, or the id of a model on the hub.
         strategies: What to compare. Default: easy-first and mask-predict, as far as the model has them.
         iterations: T: the most passes of easy-first, the number of passes of mask-predict.
         length_beam: K: how many lengths are tried.
@@ -64,8 +63,6 @@ def trace(
         html: Page to write, with all passes of all candidates; one file, nothing to download.
         svg: Picture to write, for a README, a paper or a talk.
         json_: Print all passes of all candidates as JSON.
-        device: cpu, cuda or mps.
-        threads: Threads to use; 0 leaves the choice to torch.
     """
     for path in (html, svg):
         if path is not None:

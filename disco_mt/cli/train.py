@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 import tyro
 
-from disco_mt.cli.common import call, use_threads
+from disco_mt.cli.common import Device, Threads, call, use_threads
 from disco_mt.core.errors import UserError
 from disco_mt.training.loop import TrainingResult
 from disco_mt.training.processes import rank
@@ -38,10 +38,8 @@ class TrainCommand:
     of one on the hub. Sizes and tokenizers must be the same (disco prepare --tokenizers MODEL)."""
     resume: bool = False
     """Go on with the run in --out from its last checkpoint; on a CPU bit for bit as if never stopped."""
-    device: str = "cpu"
-    """cpu, cuda or mps."""
-    threads: int = 0
-    """Threads to use; 0 leaves the choice to torch."""
+    device: Device = "cpu"
+    threads: Threads = 0
     quiet: bool = False
     """No progress bar, no lines; errors only."""
     json: bool = False

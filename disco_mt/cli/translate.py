@@ -9,7 +9,15 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from disco_mt.cli.common import input_lines, use_threads, write_lines
+from disco_mt.cli.common import (
+    BatchTokens,
+    ModelName,
+    Quiet,
+    RerankWith,
+    input_lines,
+    use_threads,
+    write_lines,
+)
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import refuse_existing
 from disco_mt.core.progress import stage
@@ -25,19 +33,19 @@ from disco_mt.translator import DEFAULT_MODEL, Translator
 
 def translate(
     text: Annotated[tuple[str, ...], tyro.conf.Positional] = (),
-    model: str = DEFAULT_MODEL,
+    model: ModelName = DEFAULT_MODEL,
     input_: Annotated[Path | None, tyro.conf.arg(name="input")] = None,
     output: Path | None = None,
-    rerank_with: str = "",
+    rerank_with: RerankWith = "",
     decoding: DecodingOptions = DecodingOptions(),  # noqa: B008
     split: Literal["auto", "yes", "no"] = "auto",
     long: Literal["split", "refuse"] = "split",
     tokens: bool = False,
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
     pin: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
-    batch_tokens: int = BATCH_TOKENS,
+    batch_tokens: BatchTokens = BATCH_TOKENS,
     engine: EngineOptions = EngineOptions(),  # noqa: B008
-    quiet: bool = False,
+    quiet: Quiet = False,
 ) -> int:
     """Translate text, a file or standard input, one line in, one line out.
 
@@ -51,9 +59,6 @@ def translate(
 
     Args:
         text: Texts to translate; without any, lines are read from --input or standard input.
-        model: A shipped model, a model directory, or the id of a model on the hub.
-        rerank_with: A model that scores the length candidates left to right and picks one: a model as in
-            --model, "self" for the same weights, or "none". Empty: the model's own default.
         input_: File to translate, plain or .gz; "-" is standard input.
         output: File to write; it must not exist yet. Default: standard output.
         split: Split texts into sentences first; auto: yes for texts given as arguments, no for files.
@@ -64,8 +69,6 @@ def translate(
         pin: A word or phrase that the translation must contain; may be given several times, for one text.
             "Haus": anywhere; "das Haus@2": its first token is token 2, counted from 0; "Haus@1:2": of
             sentence 1, where the text is split; a text that itself ends in @2 takes one more @.
-        batch_tokens: Padded source tokens that are decoded together; 1 is one sentence at a time.
-        quiet: No progress bar.
     """
     if text and input_ is not None:
         raise UserError("give texts as arguments or a file with --input, not both")

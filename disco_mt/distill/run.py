@@ -22,12 +22,10 @@ from disco_mt.core.settings import at_least, one_of
 from disco_mt.data.dataset import Dataset, Side, id_type, read_description
 from disco_mt.decoding.options import DecodingOptions
 from disco_mt.distill.assemble import assemble
-from disco_mt.distill.monolingual import fingerprints, with_more
 from disco_mt.distill.plan import Plan, plan_shards
 from disco_mt.distill.reuse import Reusable
-from disco_mt.distill.splice import with_spliced
+from disco_mt.distill.sources import HeldOut, fingerprints, with_more, with_spliced
 from disco_mt.distill.teacher import EngineName, check_engine, open_teacher
-from disco_mt.distill.test_overlap import HeldOut
 from disco_mt.distill.work import FINISHED, finish, gather, read_shard, work_directory, write_shard
 from disco_mt.engine.select import EngineOptions
 from disco_mt.nn.directory import WEIGHTS, Directory, check_fits, read_config
@@ -117,7 +115,9 @@ def distill(options: DistillOptions, command: str = "", quiet: bool = False) -> 
     teacher = Translator.from_pretrained(directory.path, EngineOptions(here))
     check_fits(directory, "teacher", options.data, description["text"])
     check_engine(directory, options.engine, options.device)
-    options = _with_own_penalty(options, teacher)
+    if options.length_penalty is None:  # the teacher's own, with which it is scored
+        own = teacher.defaults.length_penalty
+        options = replace(options, length_penalty=1.0 if own is None else own)
     provenance = _provenance(options, dataset, directory, command)
     reusable = Reusable(options.reuse, provenance["settings"], description["text"])
     try:
@@ -138,12 +138,6 @@ def distill(options: DistillOptions, command: str = "", quiet: bool = False) -> 
         ) from error
     train = read_description(options.out, "dataset.json", "a dataset directory")["splits"]["train"]
     return DistillReport(options.out, train["pairs"], train["dropped"])
-
-
-def _with_own_penalty(options: DistillOptions, teacher: Translator) -> DistillOptions:
-    """With a length penalty: the teacher's own, with which it is scored, unless another one is asked for."""
-    own = 1.0 if teacher.defaults.length_penalty is None else teacher.defaults.length_penalty
-    return replace(options, length_penalty=own if options.length_penalty is None else options.length_penalty)
 
 
 @dataclass(frozen=True)
@@ -179,7 +173,6 @@ class _Work:
 
 
 def _translate(work: _Work, teacher: Translator, options: DistillOptions, quiet: bool) -> None:
-    """Translate and keep the shards that are missing."""
     missing = work.missing()
     lengths = {number: [len(words) for words in work.unknown(number)] for number in missing}
     if not quiet:

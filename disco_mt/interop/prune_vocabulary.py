@@ -93,42 +93,6 @@ def prune_vocabulary(
     return report
 
 
-def prune_like(model: Path, other: Path, out: Path) -> ModelConfig:
-    """Write a copy of a model with the vocabularies of `other`, which was pruned in the same way."""
-    directory, like = read_config(model), read_config(other)
-    text, small = TextPair.load(model, directory.text), TextPair.load(other, like.text)
-    _check_model(directory, text)
-    _check_model(like, small)
-    kept = [
-        _ids_of(mine, theirs, f"{other} has the {side} piece")
-        for side, mine, theirs in (
-            ("source", text.source, small.source),
-            ("target", text.target, small.target),
-        )
-    ]
-    pruned = _pruned_model(load_weights(directory), *kept)
-    with atomic_directory(out) as folder:
-        description = small.save(folder)
-        extra = {**directory.extra, "pruned": {"like": other.name}}
-        about = (
-            f"# {model.name}, with the vocabularies of {other.name}\n\nWritten by `disco prune-vocabulary`.\n"
-        )
-        save_model(folder, pruned, description, about, extra, _precision(model))
-    return pruned.config
-
-
-def _ids_of(tokenizer: Tokenizer, smaller: Tokenizer, has: str) -> list[int]:
-    """The ids in the full vocabulary of the tokens of a smaller one."""
-    tokens = smaller.tokens(range(smaller.vocabulary_size))
-    ids = tokenizer.ids(tokens)
-    for index, token in zip(ids[NUM_SPECIAL:], tokens[NUM_SPECIAL:], strict=True):
-        if index == UNK:
-            raise UserError(
-                f"{has} {token!r}, which the model to prune lacks; was it pruned from another one?"
-            )
-    return ids
-
-
 def _check_model(directory: Directory, text: TextPair) -> None:
     for side, tokenizer in (("source", text.source), ("target", text.target)):
         if tokenizer.processing != "sentencepiece":

@@ -87,9 +87,9 @@ class MoreSources:
     """What a teacher translates beside the sources of the corpus."""
 
     splice: float = 0.0
-    """Made-up sources to make a training pair (distill/splice.py)."""
+    """Made-up sources to make a training pair (distill/sources.py)."""
     also_from: tuple[str, ...] = ()
-    """Other pairs of the corpus, such as en-fr: their sources are translated too (distill/monolingual.py)."""
+    """Other pairs of the corpus, such as en-fr: their sources are translated too (distill/sources.py)."""
 
     @property
     def other_pairs(self) -> list[Languages]:

@@ -12,8 +12,8 @@ import pytest
 from disco_mt.cli import main
 from disco_mt.core.errors import UserError
 from disco_mt.data.dataset import Dataset
-from disco_mt.distill.monolingual import with_more
 from disco_mt.distill.run import DistillOptions, distill
+from disco_mt.distill.sources import with_more
 from disco_mt.translator import Translator
 from tiny_distill import make_dataset, make_teacher, write
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from disco_mt.cli import main
 from disco_mt.data.dataset import Dataset, Side
 from disco_mt.distill.run import DistillOptions, distill
-from disco_mt.distill.splice import SHARED, with_spliced
+from disco_mt.distill.sources import SHARED, with_spliced
 from disco_mt.translator import Translator
 from tiny_distill import make_dataset, make_teacher
 

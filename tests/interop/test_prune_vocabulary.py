@@ -189,27 +189,3 @@ def test_a_bpe_model(model: Path, texts: tuple[Path, Path], capsys: pytest.Captu
     arguments = command(model, texts)
     arguments[2] = "en-de"
     assert "the source vocabulary is not one of SentencePiece" in refused(capsys, model, arguments)
-
-
-def test_the_vocabularies_of_another_model(model: Path, texts: tuple[Path, Path]) -> None:
-    """Pruned from the same model, the copy is the same: weights and tokenizer files."""
-    pruned(model, texts)
-    first, again = model.parent / "pruned", model.parent / "again"
-    assert main(["prune-vocabulary", "--model", str(model), "--like", str(first), "--out", str(again)]) == 0
-    for name in ("model.safetensors", "tokenizer.source.json", "tokenizer.target.json"):
-        assert (again / name).read_bytes() == (first / name).read_bytes()
-
-
-def test_like_another_needs_a_model_of_the_same_pieces(
-    model: Path, texts: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    pruned(model, texts)
-    small, out = model.parent / "pruned", model.parent / "again"
-    command = ["prune-vocabulary", "--model", str(small), "--out", str(out)]
-    assert main([*command, "--like", str(model)]) == 2
-    assert "which the model to prune lacks" in capsys.readouterr().err
-    assert main([*command, "--like", str(model), "--source", str(texts[0])]) == 2
-    assert main([*command, "--source", str(texts[0])]) == 2
-    assert main(command) == 2
-    assert "--source and --target, or else --like MODEL" in capsys.readouterr().err
-    assert not out.exists()
