@@ -17,7 +17,7 @@ from disco_mt.systems import SYSTEMS, decoder_for, strategy_for, system_for
 
 Size = Literal["base", "desk"]
 BASELINE = "autoregressive"  # the system that all others are compared with
-SHORTLISTING = ("ctranslate2", "incremental")  # the engines that can use one
+_SHORTLIST = ("ctranslate2", "incremental")  # the engines that can use one
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,16 @@ def entries_of(weights: Weights) -> list[Entry]:
         for precision in PRECISIONS[engine]
         for options in timed
     ]
+
+
+def with_shortlist(entries: Sequence[Entry], shortlist: str) -> list[Entry]:
+    """The entries, and those whose engine can use a shortlist once more, with it."""
+    listed: list[Entry] = []
+    for entry in entries:
+        listed.append(entry)
+        if shortlist and entry.engine in _SHORTLIST:
+            listed.append(replace(entry, shortlist=shortlist))
+    return listed
 
 
 def choose(entries: Sequence[Entry], only: Sequence[str]) -> list[Entry]:

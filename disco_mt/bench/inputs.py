@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from disco_mt.bench.entries import (
-    SHORTLISTING,
     Entry,
     Size,
     Weights,
@@ -16,6 +15,7 @@ from disco_mt.bench.entries import (
     model_name,
     random_entries,
     sized,
+    with_shortlist,
 )
 from disco_mt.bench.measure import Plan
 from disco_mt.bench.sentences import FIXED, Sentence, fixed_structures, random_sentences, read_structures
@@ -44,9 +44,7 @@ class Inputs:
     def shortlisted(self, shortlist: str) -> Inputs:
         if shortlist and not self.references:
             raise UserError("a shortlist belongs to a trained model: give --models or --suite")
-        variants = [(entry, replace(entry, shortlist=shortlist)) for entry in self.entries]
-        both = [pair if shortlist and pair[0].engine in SHORTLISTING else pair[:1] for pair in variants]
-        return replace(self, entries=tuple(entry for entries in both for entry in entries))
+        return replace(self, entries=tuple(with_shortlist(self.entries, shortlist)))
 
     def plan(self, plan: Plan, timed: int, batched: int) -> Plan:
         everything = tuple(range(len(self.sentences)))
