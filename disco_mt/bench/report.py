@@ -95,18 +95,16 @@ def _by_length(measured: Measured, lengths: dict[str, list[int]]) -> Table:
 
 def _ratios(pairs: Sequence[Ratio]) -> Table:
     settings = list(dict.fromkeys(pair.threads for pair in pairs))
-    cells = {(pair.label, pair.baseline, pair.threads): _ratio(pair) for pair in pairs}
+    cells = {
+        (pair.label, pair.baseline, pair.threads): pair.value.unsigned + (" tie" if pair.tie else "")
+        for pair in pairs
+    }
     both = dict.fromkeys((pair.label, pair.baseline) for pair in pairs)
     rows = tuple((*names, *(cells[(*names, threads)] for threads in settings)) for names in both)
     special = {BEST: "each at its best", PROCESSOR: "1 thread, processor time"}
     columns = [special.get(setting, f"{setting} thread(s)") for setting in settings]
     note = "Above 1: the left system is faster. 95 % intervals; 'tie' where they hold 1."
     return Table("Times as fast as", ("system", "as", *columns), rows, note, words=(0, 1))
-
-
-def _ratio(pair: Ratio) -> str:
-    interval = f"{pair.value.estimate:.2f} [{pair.value.low:.2f}, {pair.value.high:.2f}]"
-    return f"{interval} tie" if pair.tie else interval
 
 
 def _throughput(measured: Measured) -> Table:

@@ -161,7 +161,9 @@ def _scaling(command: BenchCommand, typed: str) -> Report:
 def _compared(command: BenchCommand, typed: str) -> Report:
     inputs = _inputs(command).shortlisted(command.shortlist)
     entries = choose(inputs.entries, command.only)
-    plan = inputs.plan(_plan(command), command.sentences, command.batch_sentences)
+    threads = command.threads or tuple(dict.fromkeys((1, os.cpu_count() or 1)))
+    plan = Plan(threads=threads, repeats=command.repeats, sizes=command.batches)
+    plan = inputs.plan(plan, command.sentences, command.batch_sentences)
     with stage("measuring", plan.turns() * len(entries), command.quiet) as advance:
         measured = measure(entries, inputs.sentences, plan, advance, _warn)
     report = make_report(measured, _about(measured, inputs, typed))
@@ -198,11 +200,6 @@ def _inputs(command: BenchCommand) -> Inputs:
     if command.suite:
         return suite_inputs(Workspace(load_suite(command.suite), command.runs))
     return random_inputs(command.size, command.lengths, command.sentences, command.structure)
-
-
-def _plan(command: BenchCommand) -> Plan:
-    threads = command.threads or tuple(dict.fromkeys((1, os.cpu_count() or 1)))
-    return Plan(threads=threads, repeats=command.repeats, sizes=command.batches)
 
 
 def _about(measured: Measured, inputs: Inputs, command: str) -> About:

@@ -119,10 +119,5 @@ class LoadGuard:
 
 def _cores(first: Counters | None, last: Counters | None, own: Collection[int]) -> float:
     if first is None or last is None:
-        return _load_average()
+        return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     return first.others(last, own)
-
-
-def _load_average() -> float:
-    """Processes that wanted a core over the last minute; 0 where the system does not say."""
-    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
