@@ -1,4 +1,4 @@
-"""The command line: one verb, one function, in a module that is imported only when the verb is called."""
+"""The command line: one function per verb, in a module that is imported only when the verb is called."""
 
 from __future__ import annotations
 
@@ -40,6 +40,20 @@ VERBS = {
     "prune-vocabulary": "an imported model -> one with the pieces that your text uses",
     "info": "versions, threads, device, models found",
 }
+
+MODULES = {
+    "corpus": "data",
+    "prepare": "data",
+    "shortlist": "data",
+    "start": "train",
+    "average": "train",
+    "probe": "evaluate",
+    "export": "convert",
+    "import-fairseq": "convert",
+    "import-marian": "convert",
+    "prune-vocabulary": "convert",
+}
+"""Where a verb's function is, if its module has another name."""
 
 RENAMED = {"recipe": "suite"}
 """Verbs of earlier versions -> what they are called now."""
@@ -112,15 +126,15 @@ def _flushed(code: int) -> int:
 def _command(verb: str) -> Callable[[list[str]], int]:
     from disco_mt.cli.common import call
 
-    name = verb.replace("-", "_")
-    module = importlib.import_module(f"disco_mt.cli.{name}")
+    module = importlib.import_module(f"disco_mt.cli.{MODULES.get(verb, verb)}")
     if not gc.isenabled():
         # Imports make a million objects and no garbage: what looks for some, now or at the end, takes half a
         # second of a short command.
         gc.freeze()
         gc.enable()
-    if hasattr(module, "main"):  # it has verbs of its own
-        command: Callable[[list[str]], int] = module.main
+    name = verb.replace("-", "_")
+    if hasattr(module, f"{name}_main"):  # it has verbs of its own, or looks at its arguments first
+        command: Callable[[list[str]], int] = getattr(module, f"{name}_main")
         return command
     return partial(call, getattr(module, name), verb)
 

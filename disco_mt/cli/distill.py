@@ -7,7 +7,7 @@ import shlex
 from dataclasses import asdict, dataclass
 
 from disco_mt.cli.common import Json, Quiet, Threads, call, use_threads
-from disco_mt.distill.run import DistillOptions, DistillReport, distill
+from disco_mt.distill.run import DistillOptions, distill
 
 
 @dataclass(frozen=True)
@@ -25,19 +25,12 @@ class DistillCommand:
     json_: Json = False
 
 
-def run(command: DistillCommand, line: str) -> int:
-    """Distil, and say what came of it. line: the command as it was typed."""
+def distill_main(arguments: list[str]) -> int:
+    """Distil, and say how many pairs there are."""
+    command = call(DistillCommand, "distill", arguments)
     use_threads(command.threads)
-    report = distill(command.options, line, command.quiet)
-    print(json.dumps(asdict(report), default=str) if command.json_ else _sentence(report))
-    return 0
-
-
-def main(arguments: list[str]) -> int:
-    """The verb."""
-    return run(call(DistillCommand, "distill", arguments), shlex.join(["disco", "distill", *arguments]))
-
-
-def _sentence(report: DistillReport) -> str:
+    report = distill(command.options, shlex.join(["disco", "distill", *arguments]), command.quiet)
     dropped = ", ".join(f"{number:,} {reason}" for reason, number in report.dropped.items() if number)
-    return f"{report.out}: {report.pairs:,} training pairs; dropped: {dropped or 'none'}"
+    sentence = f"{report.out}: {report.pairs:,} training pairs; dropped: {dropped or 'none'}"
+    print(json.dumps(asdict(report), default=str) if command.json_ else sentence)
+    return 0

@@ -1,13 +1,14 @@
-"""disco evaluate: score a model, or hypotheses that are already there."""
+"""disco evaluate, probe: score a model, or hypotheses that are already there."""
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from disco_mt.cli.common import (
     BatchTokens,
@@ -15,6 +16,7 @@ from disco_mt.cli.common import (
     ModelName,
     Quiet,
     RerankWith,
+    Threads,
     input_lines,
     use_threads,
     write_lines,
@@ -22,8 +24,11 @@ from disco_mt.cli.common import (
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import refuse_existing
 from disco_mt.core.progress import stage
+from disco_mt.core.settings import at_least
+from disco_mt.data.dataset import Dataset
 from disco_mt.decoding.options import BATCH_TOKENS, DecodeRequest, DecodingOptions
 from disco_mt.engine.select import EngineOptions
+from disco_mt.evaluation import probe as probing
 from disco_mt.evaluation.quality import (
     Comparison,
     measure,
@@ -33,6 +38,10 @@ from disco_mt.evaluation.quality import (
     to_lines,
 )
 from disco_mt.evaluation.tune import Weight, choose, tune, with_weight
+from disco_mt.nn.directory import check_fits, read_config
+from disco_mt.nn.find import find_model
+from disco_mt.systems.build import load_weights
+from disco_mt.systems.disco.model import DisCo
 from disco_mt.translator import DEFAULT_MODEL, Translator
 
 
@@ -139,3 +148,37 @@ def _tuned(
         why = "the nearest to 1 within one standard error of the best"
         print(f"chosen: {name} {value:.1f}, {why}", file=sys.stderr)
     return decoding
+
+
+def probe(
+    model: ModelName,
+    data: Path,
+    split: Literal["train", "valid", "test"] = "valid",
+    sentences: int = 1000,
+    threads: Threads = 0,
+    json_: Json = False,
+) -> int:
+    """Show the loss per word of a DisCo by what a word may see, and the loss of its length predictor.
+
+    disco probe --model my-model --data distilled
+
+    Args:
+        data: Dataset directory with the same tokenizers.
+        split: Which part of it.
+        sentences: How many pairs, from the first on.
+    """
+    use_threads(threads)
+    at_least("--sentences", sentences, 1)
+    dataset, directory = Dataset.open(data), read_config(find_model(model))
+    check_fits(directory, "model", data, dataset.description)
+    if split not in dataset.splits:
+        raise UserError(f"{data} has no {split} split; it has: {', '.join(dataset.splits)}")
+    weights = load_weights(directory)
+    if not isinstance(weights, DisCo):
+        raise UserError(f"disco probe is for models of kind disco; {model} is of kind {weights.config.kind}")
+    figures = probing.probe(weights, dataset.splits[split], sentences).figures()
+    if json_:
+        print(json.dumps({name: None if math.isnan(value) else value for name, value in figures.items()}))
+    else:
+        print("\n".join(f"{name:<16}{value:7.3f}" for name, value in figures.items()))
+    return 0

@@ -66,8 +66,7 @@ class ExperimentCommand:
     options: Annotated[Options, tyro.conf.arg(name="")] = field(default_factory=Options)
 
 
-def run(command: ExperimentCommand) -> int:
-    """Run an experiment on the models of a suite."""
+def _run(command: ExperimentCommand) -> int:
     experiment = load(command.name)
     if experiment.plots:
         require_matplotlib()
@@ -169,7 +168,7 @@ def compare(
     return 0
 
 
-def main(arguments: list[str]) -> int:
+def experiment_main(arguments: list[str]) -> int:
     """The verb."""
     if not arguments:
         print("\n".join(f"  disco experiment {name:<22}{about}" for name, about in EXPERIMENTS.items()))
@@ -183,4 +182,4 @@ def main(arguments: list[str]) -> int:
         return call(recompute_scores, "experiment recompute", arguments[1:])
     if arguments[0] == "compare":
         return call(compare, "experiment compare", arguments[1:])
-    return run(call(ExperimentCommand, "experiment", arguments))
+    return _run(call(ExperimentCommand, "experiment", arguments))

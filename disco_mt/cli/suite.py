@@ -155,7 +155,7 @@ def package_model(name: Name, system: str, out: Path, runs: Runs = None, data: D
     return 0
 
 
-def main(arguments: list[str]) -> int:
+def suite_main(arguments: list[str]) -> int:
     """The verb, and its own verbs."""
     actions: dict[str, Callable[..., int]] = {
         "list": list_suites,
