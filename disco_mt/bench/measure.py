@@ -131,7 +131,10 @@ class _Run:
             with _noting_death(result):
                 child.ask(Worker.turn, plan.timed[:1] + plan.timed[-1:])  # warm-up
         for order in rounds(self.pairs, plan.repeats, self.guard):
-            self._measure_peak(threads)
+            _pause(threads)
+            with suppress(Died):  # no peak, no share of it
+                for name, value in self.meter.ask(Worker.peak, threads).items():
+                    self.peak[threads][name] = max(value, self.peak[threads].get(name, 0.0))
             for result, child in _alive(order):
                 with self._turn(result, threads):
                     _, *clocked = child.ask(Worker.turn, (plan.timed[0], *plan.timed))
@@ -170,13 +173,6 @@ class _Run:
         with _noting_death(result):
             yield
         self.advance(1)
-
-    def _measure_peak(self, threads: int) -> None:
-        _pause(threads)
-        best = self.peak[threads]
-        with suppress(Died):  # no peak, no share of it
-            for name, value in self.meter.ask(Worker.peak, threads).items():
-                best[name] = max(value, best.get(name, 0.0))
 
 
 def _alive(pairs: Sequence[tuple[Result, Child]]) -> list[tuple[Result, Child]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import timeit
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 
@@ -24,7 +24,9 @@ def measure_peak(repeats: int = 5) -> dict[str, float]:
         a, b = (torch.randn(shape, generator=generator) for shape in ((rows, inner), (inner, columns)))
         operations = 2 * rows * inner * columns / 1e9
         for name, product in _products(a, b):
-            best[name] = max(best[name], operations / _quickest(product, repeats))
+            product()  # the first call prepares
+            seconds = min(timeit.repeat(product, number=1, repeat=repeats))
+            best[name] = max(best[name], operations / seconds)
     return best
 
 
@@ -55,13 +57,3 @@ def _in_onnx_runtime(a: Tensor, b: Tensor) -> Callable[[], object]:
     )
     feed = {"a": (a.to(torch.int16) + 128).to(torch.uint8).numpy()}
     return lambda: session.run(None, feed)
-
-
-def _quickest(work: Callable[[], object], repeats: int) -> float:
-    work()  # the first call prepares
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - started)
-    return min(times)

@@ -86,11 +86,6 @@ class Worker:
         return [ordered[start : start + size] for start in range(0, len(ordered), size)]
 
 
-@dataclass(frozen=True)
-class Refused:
-    why: str
-
-
 def serve(connection: Connection, entry: Entry | None, sentences: Sequence[Sentence]) -> None:
     worker = Worker(entry, sentences)
     while True:
@@ -99,10 +94,9 @@ def serve(connection: Connection, entry: Entry | None, sentences: Sequence[Sente
         except (EOFError, KeyboardInterrupt):
             return
         try:
-            reply = getattr(worker, request)(*arguments)
-        except UserError as error:
-            reply = Refused(str(error))
-        connection.send(reply)
+            connection.send(getattr(worker, request)(*arguments))
+        except UserError as error:  # what this machine or model cannot do
+            connection.send(error)
 
 
 class Died(Exception):  # noqa: N818 (it is what happened)
@@ -132,8 +126,8 @@ class Child:
         except (EOFError, OSError):
             self._process.join(_WAIT)
             raise Died(cause(self._process.exitcode)) from None
-        if isinstance(reply, Refused):
-            raise Died(reply.why)
+        if isinstance(reply, UserError):
+            raise Died(str(reply))
         answer: Reply = reply
         return answer
 

@@ -64,7 +64,7 @@ def _tables(measured: Measured, pairs: Sequence[Ratio], about: About) -> list[Ta
         tables.append(_by_length(measured, lengths))
     if pairs:
         tables.append(_ratios(pairs))
-    if _has_batches(measured):
+    if any(fastest_batch(result, 1)[2] for result in measured.alive):
         tables.append(_throughput(measured))
     return [*tables, _work(measured), _memory_and_quality(measured, about)]
 
@@ -95,18 +95,16 @@ def _by_length(measured: Measured, lengths: dict[str, list[int]]) -> Table:
 
 def _ratios(pairs: Sequence[Ratio]) -> Table:
     settings = list(dict.fromkeys(pair.threads for pair in pairs))
-    cells = {(pair.label, pair.baseline, pair.threads): _ratio(pair) for pair in pairs}
+    cells = {
+        (pair.label, pair.baseline, pair.threads): pair.value.unsigned + (" tie" if pair.tie else "")
+        for pair in pairs
+    }
     both = dict.fromkeys((pair.label, pair.baseline) for pair in pairs)
     rows = tuple((*names, *(cells[(*names, threads)] for threads in settings)) for names in both)
     special = {BEST: "each at its best", PROCESSOR: "1 thread, processor time"}
     columns = [special.get(setting, f"{setting} thread(s)") for setting in settings]
     note = "Above 1: the left system is faster. 95 % intervals; 'tie' where they hold 1."
     return Table("Times as fast as", ("system", "as", *columns), rows, note, words=(0, 1))
-
-
-def _ratio(pair: Ratio) -> str:
-    interval = f"{pair.value.estimate:.2f} [{pair.value.low:.2f}, {pair.value.high:.2f}]"
-    return f"{interval} tie" if pair.tie else interval
 
 
 def _throughput(measured: Measured) -> Table:
@@ -173,42 +171,16 @@ def _memory_and_quality(measured: Measured, about: About) -> Table:
 
 
 def _figures(measured: Measured) -> list[Figure]:
-    figures = [_overview(measured)] if _has_batches(measured) else []
     lengths = _lengths(measured)
     by_length = groups(lengths)
-    if len(by_length) > 1:
-        x = tuple(fmean(lengths[place] for place in places) for places in by_length.values())
-        series = [
-            Series(result.label, x, tuple(latency(best_seconds(result), p).p50 for p in by_length.values()))
-            for result in measured.alive
-        ]
-        figures.append(Figure("latency", "One sentence at a time", _unit(measured), "p50, ms", tuple(series)))
-    return figures
-
-
-def _overview(measured: Measured) -> Figure:
-    """Latency against throughput: right and down is slow."""
-    families: dict[str, list[Result]] = {}
-    for result in measured.alive:
-        families.setdefault(f"{result.entry.weights.name}, {result.entry.engine}", []).append(result)
-    count = len(measured.plan.batched)
+    if len(by_length) < 2:
+        return []
+    x = tuple(fmean(lengths[place] for place in places) for places in by_length.values())
     series = [
-        Series(
-            name,
-            tuple(latency(best_seconds(result)).mean for result in results),
-            tuple(fastest_batch(result, count)[2] for result in results),
-            joined=False,
-            names=tuple(f"{result.entry.decoding} {result.entry.precision}" for result in results),
-        )
-        for name, results in families.items()
+        Series(result.label, x, tuple(latency(best_seconds(result), p).p50 for p in by_length.values()))
+        for result in measured.alive
     ]
-    title = "One sentence at a time and in the best batch"
-    labels = "ms per sentence", "sentences per second"
-    return Figure("overview", title, *labels, tuple(series), logarithmic=True)
-
-
-def _has_batches(measured: Measured) -> bool:
-    return any(fastest_batch(result, 1)[2] for result in measured.alive)
+    return [Figure("latency", "One sentence at a time", _unit(measured), "p50, ms", tuple(series))]
 
 
 def groups(lengths: Sequence[int], most: int = 4) -> dict[str, list[int]]:

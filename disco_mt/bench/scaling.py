@@ -145,9 +145,8 @@ def in_words(growth: Growth) -> str:
         "undecided": "linearly, as far as this run can tell,",
     }
     power, axis = growth.power, growth.axis
-    value = f"{power.estimate:.2f} [{power.low:.2f}, {power.high:.2f}]"
     answer = answers[power.below(1.0)]
-    return f"{growth.system}: a pass grows {answer} in {axis}: time ~ {axis} to the power {value}."
+    return f"{growth.system}: a pass grows {answer} in {axis}: time ~ {axis} to the power {power.unsigned}."
 
 
 def _table(found: Sequence[Growth], axis: str) -> Table:

@@ -25,6 +25,10 @@ class Interval:
     def __str__(self) -> str:
         return f"{self.estimate:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
 
+    @property
+    def unsigned(self) -> str:
+        return f"{self.estimate:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
     def above(self, threshold: float = 0.0) -> Answer:
         if self.low > threshold:
             return "yes"
@@ -58,9 +62,9 @@ def mean_difference(a: Sequence[float], b: Sequence[float], samples: int = 1000,
 def correlation(a: Sequence[float], b: Sequence[float], samples: int = 1000, seed: int = 1) -> Interval:
     """Pearson's correlation over sentences; 0 where one side does not vary."""
     both = np.array([a, b], dtype=np.float64)
-    return bootstrap(lambda sample: _pearson(both[:, sample]), len(a), samples, seed)
 
+    def pearson(sample: NDArray[np.int64]) -> float:
+        drawn: NDArray[Any] = both[:, sample]
+        return float(np.corrcoef(drawn)[0, 1]) if drawn.std(1).all() else 0.0
 
-def _pearson(both: NDArray[Any]) -> float:
-    spread = both.std(1)
-    return 0.0 if not spread.all() else float(np.corrcoef(both)[0, 1])
+    return bootstrap(pearson, len(a), samples, seed)

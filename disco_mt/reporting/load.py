@@ -34,16 +34,6 @@ class Counters:
         elapsed = max(later.wall - self.wall, 1e-9)
         return max(0.0, (later.busy - self.busy - mine) / elapsed)
 
-    def busiest(self, later: Counters, own: Collection[int], number: int = 3) -> list[tuple[int, float]]:
-        elapsed = max(later.wall - self.wall, 1e-9)
-        used = {
-            pid: (seconds - self.processes.get(pid, 0.0)) / elapsed
-            for pid, seconds in later.processes.items()
-            if pid not in own
-        }
-        ranked = sorted(used.items(), key=lambda item: -item[1])
-        return [(pid, cores) for pid, cores in ranked[:number] if cores >= 0.05]
-
 
 def read_counters(proc: Path = _PROC) -> Counters | None:
     """What the kernel has counted; None where there is no such file."""
@@ -103,7 +93,6 @@ class LoadGuard:
         self._rounds: list[float] = []
         self._own: set[int] = {os.getpid()}
         self.before = _cores(first, self._last, self._own)
-        self.names = [] if first is None or self._last is None else first.busiest(self._last, self._own)
 
     def begin(self, own: Collection[int]) -> None:
         self._own |= set(own)
@@ -119,22 +108,16 @@ class LoadGuard:
         return Load(self.before, during, max(self._rounds, default=during), os.cpu_count() or 1)
 
     def hint(self) -> str:
-        """Before the measurement: a warning that names the figure and the processes; "" if all is well."""
+        """Before the measurement: a warning that names the figure; "" if all is well."""
         if self.before <= BUSY:
             return ""
-        who = ", ".join(f"process {pid}: {cores:.1f}" for pid, cores in self.names)
         return (
-            f"the machine is busy: other processes use {self.before:.2f} of {os.cpu_count()} cores"
-            f"{f' ({who})' if who else ''}; times will be doubtful"
+            f"the machine is busy: other processes use {self.before:.2f} of {os.cpu_count()} cores; "
+            "times will be doubtful"
         )
 
 
 def _cores(first: Counters | None, last: Counters | None, own: Collection[int]) -> float:
     if first is None or last is None:
-        return _load_average()
+        return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     return first.others(last, own)
-
-
-def _load_average() -> float:
-    """Processes that wanted a core over the last minute; 0 where the system does not say."""
-    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0

@@ -14,13 +14,12 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from disco_mt.core.errors import UserError
-from disco_mt.serve.docs_page import docs_routes
 from disco_mt.serve.http_errors import HttpError
 from disco_mt.serve.libretranslate import libretranslate_routes
 from disco_mt.serve.middleware import RequestMiddleware
 from disco_mt.serve.monitoring import monitoring_routes
 from disco_mt.serve.service import Service
-from disco_mt.serve.static import page_routes
+from disco_mt.serve.static import docs_route, page_routes
 from disco_mt.serve.v1 import v1_routes
 from disco_mt.text.lines import well_formed
 from disco_mt.version import __version__
@@ -44,8 +43,7 @@ def make_app(service: Service) -> RequestMiddleware:
     )
     for routes in (v1_routes, libretranslate_routes, monitoring_routes):
         app.include_router(routes(service))
-    app.include_router(docs_routes(app))
-    app.router.routes += page_routes()
+    app.router.routes += [docs_route(app), *page_routes()]
     if service.access.origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=service.access.origins, allow_methods=["*"], allow_headers=["*"]

@@ -21,7 +21,6 @@ from disco_mt.serve.http_errors import HttpError
 from disco_mt.serve.limits import MOST_TEXTS
 from disco_mt.serve.markup import Markup
 from disco_mt.serve.models import Models, ServedModel
-from disco_mt.serve.responses import translated_texts
 from disco_mt.serve.schemas import ErrorAnswer, Name, Text
 from disco_mt.serve.service import Service
 from disco_mt.serve.worker import Job
@@ -167,7 +166,8 @@ async def _translated(
     pages = [Markup.of(text) for text in texts] if html else []
     inputs = [text for page in pages for text in page.texts] if html else texts
     job = Job.of(model, DecodingOptions(), inputs)
-    done = translated_texts(job, await service.translate(request, job))
+    translations = iter(await service.translate(request, job))
+    done = [model.join([[next(translations).text for _ in line] for line in lines]) for lines in job.texts]
     rest = iter(done)
     return [page.filled([next(rest) for _ in page.texts]) for page in pages] if html else done
 

@@ -3,8 +3,8 @@
 Python runs one thread at a time: in one process, reading requests would take a tenth from translating. And
 if a model ends its process (memory, a broken kernel), the server goes on and starts it again.
 
-Parent and child talk over a pipe. Parent: a `Task`, or `STOP`. Child: ("pass", Pass) while it is watched,
-then ("done", (translations, rows)), ("refused", reason) or ("failed", what and where).
+Parent and child talk over a pipe. Parent: (batch, watched), or `STOP`. Child: ("pass", Pass) while it is
+watched, then ("done", (translations, rows)), ("refused", reason) or ("failed", what and where).
 """
 
 from __future__ import annotations
@@ -77,18 +77,8 @@ class LocalDecoder:
                 long="refuse" if request.watched else "split",
             )
 
-    def warm_up(self) -> None:
-        """The first translation is slow; no client should have to wait for it."""
-        self.translate(Batch([Sentence("Hello.")], DecodingOptions(iterations=2)))
-
     def close(self) -> None:
         """Nothing to end: it goes with the process."""
-
-
-@dataclass(frozen=True)
-class Task:
-    batch: Batch
-    watched: bool
 
 
 class ProcessDecoder:
@@ -121,21 +111,17 @@ class ProcessDecoder:
             self._answer(None)
             self._ready = True
 
-    def _wait_again(self) -> None:
-        """After a restart, what the user did wrong is no mistake of a client's."""
-        try:
-            self.wait()
-        except UserError:
-            raise ModelFailed("it cannot be loaded again") from None
-
     @property
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
 
     def translate(self, batch: Batch, on_pass: OnPass[str] | None = None) -> list[Translation]:
         try:
-            self._wait_again()
-            self._pipe.send(Task(batch, on_pass is not None))
+            try:
+                self.wait()
+            except UserError:  # after a restart: no mistake of a client's
+                raise ModelFailed("it cannot be loaded again") from None
+            self._pipe.send((batch, on_pass is not None))
             translations, rows = self._answer(on_pass)
         except (EOFError, OSError):
             code = self._end()  # the next batch starts it again
@@ -193,8 +179,8 @@ def _child(pipe: Connection, name: str, engine: EngineOptions) -> None:
         trimmed = time.monotonic()
         while decoder is not None:
             task = pipe.recv()
-            if isinstance(task, Task):
-                pipe.send(_outcome(pipe, decoder, task))
+            if task != STOP:
+                pipe.send(_outcome(pipe, decoder, *task))
                 if time.monotonic() - trimmed > TRIM_EVERY:
                     trim_memory()
                     trimmed = time.monotonic()
@@ -217,7 +203,8 @@ def trim_memory() -> None:
 def _load(pipe: Connection, name: str, engine: EngineOptions) -> LocalDecoder | None:
     try:
         decoder = LocalDecoder(Translator.from_pretrained(name, engine))
-        decoder.warm_up()
+        # The first translation is slow; no client should have to wait for it.
+        decoder.translate(Batch([Sentence("Hello.")], DecodingOptions(iterations=2)))
     except UserError as error:
         pipe.send(("refused", str(error)))
         return None
@@ -225,7 +212,7 @@ def _load(pipe: Connection, name: str, engine: EngineOptions) -> LocalDecoder | 
     return decoder
 
 
-def _outcome(pipe: Connection, decoder: LocalDecoder, task: Task) -> tuple[str, Any]:
+def _outcome(pipe: Connection, decoder: LocalDecoder, batch: Batch, watched: bool) -> tuple[str, Any]:
     def on_pass(now: Pass[str]) -> None:
         if pipe.poll():
             raise ModelFailed("nobody waits")  # the parent knows: it has asked to stop
@@ -233,7 +220,7 @@ def _outcome(pipe: Connection, decoder: LocalDecoder, task: Task) -> tuple[str, 
 
     before = decoder.rows
     try:
-        translations = decoder.translate(task.batch, on_pass if task.watched else None)
+        translations = decoder.translate(batch, on_pass if watched else None)
     except UserError as error:
         return "refused", str(error)
     except Exception as error:

@@ -137,18 +137,15 @@ class Worker:
         with self._changed:
             if self._draining:
                 raise draining()
-            self._check_room(job)
+            characters = sum(other.characters for other in self._jobs)
+            full = characters + job.characters > self.limits.queue_characters and self._jobs
+            if full or len(self._jobs) >= self.limits.queue:
+                raise busy(characters / self._speed)
             self._number += 1
             self._jobs.add(job)
             self._waiting += [Waiting(self._number + n, job, n) for n in range(len(job.sentences))]
             self._changed.notify_all()
         job.done.add_done_callback(lambda _: self._forget(job))
-
-    def _check_room(self, job: Job) -> None:
-        characters = sum(other.characters for other in self._jobs)
-        full = characters + job.characters > self.limits.queue_characters and self._jobs
-        if full or len(self._jobs) >= self.limits.queue:
-            raise busy(characters / self._speed)
 
     def _forget(self, job: Job) -> None:
         """A job is finished, failed or cancelled: nothing of it waits any longer."""
@@ -225,15 +222,12 @@ class Worker:
                     self._translate([waiting])
             return
         for waiting, translation in zip(batch, translations, strict=True):
-            self._deliver(waiting, translation)
-
-    def _deliver(self, waiting: Waiting, translation: Translation) -> None:
-        if translation.refused:
-            waiting.job.fail(HttpError(422, translation.refused))
-            return
-        self.metrics.steps.observe(translation.steps)
-        self.metrics.words.inc(len(translation.tokens))
-        waiting.job.finish(waiting.index, translation)
+            if translation.refused:
+                waiting.job.fail(HttpError(422, translation.refused))
+                continue
+            self.metrics.steps.observe(translation.steps)
+            self.metrics.words.inc(len(translation.tokens))
+            waiting.job.finish(waiting.index, translation)
 
     def _http_error(self, error: Exception) -> HttpError:
         if isinstance(error, HttpError):  # raised by whoever watches the passes

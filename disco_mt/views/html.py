@@ -23,8 +23,9 @@ MODULES = ("dom", "passes", "roving", "stage", "candidates", "panel", "controls"
 
 def render_html(source: str, traces: Sequence[TraceView]) -> str:
     script = bundle()
-    parts = {
-        "{{policy}}": f"default-src 'none'; style-src 'unsafe-inline'; script-src '{_integrity(script)}'",
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    parts = {  # this script runs, and no other
+        "{{policy}}": f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
         "{{title}}": escape(visible(source)),
         "{{style}}": asset("trace.css"),
         "{{data}}": json_block(to_data(source, traces)),
@@ -47,12 +48,6 @@ def json_block(data: object) -> str:
     """JSON that cannot end its <script> element or open a comment in it, whatever the text is."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-
-
-def _integrity(script: str) -> str:
-    """The script's hash for the Content-Security-Policy: this script runs, and no other."""
-    digest = hashlib.sha256(script.encode("utf-8")).digest()
-    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
 
 
 def _fill(template: str, parts: dict[str, str]) -> str:

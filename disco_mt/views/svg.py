@@ -124,14 +124,10 @@ def place(rows: Sequence[Sequence[Word]], right_to_left: bool = False) -> Column
         left.append(x)
         lines.append(line)
         x += width + GAP
-    columns = Columns(left, widths, lines)
-    return mirrored(columns) if right_to_left else columns
-
-
-def mirrored(columns: Columns) -> Columns:
-    edges = MARGIN + LABEL + columns.right
-    left = [edges - x - width for x, width in zip(columns.left, columns.width, strict=True)]
-    return Columns(left, columns.width, columns.line)
+    if right_to_left:  # the first one at the right
+        edges = MARGIN + LABEL + Columns(left, widths, lines).right
+        left = [edges - x - width for x, width in zip(left, widths, strict=True)]
+    return Columns(left, widths, lines)
 
 
 def _word(word: Word, columns: Columns, n: int, row: float) -> str:

@@ -63,7 +63,10 @@ def render_terminal(
     blocks = [_block(view, candidate, position, width, colour) for view in traces]
     lines = _flow([Text(word) for word in visible(source).split()], _title("source  ", colour), width)
     lines.append(Text())
-    lines.extend(_side_by_side(blocks) if _fits(blocks, width) else _stacked(blocks))
+    if sum(map(_width, blocks)) + GAP * (len(blocks) - 1) <= width:
+        lines += _side_by_side(blocks)
+    else:
+        lines += [line for block in blocks for line in (*block, Text())][:-1]
     lines += _legend(position is not None, has_pins(traces), width, colour)
     for line in lines:
         line.rstrip()
@@ -149,10 +152,6 @@ def _flow(words: Sequence[Text], label: Text, width: int) -> list[Text]:
     return lines
 
 
-def _fits(blocks: Sequence[Sequence[Text]], width: int) -> bool:
-    return sum(_width(block) for block in blocks) + GAP * (len(blocks) - 1) <= width
-
-
 def _width(block: Sequence[Text]) -> int:
     return max(line.cell_len for line in block)
 
@@ -162,11 +161,3 @@ def _side_by_side(blocks: Sequence[Sequence[Text]]) -> list[Text]:
     rows = zip_longest(*blocks, fillvalue=Text())
     gap = Text(" " * GAP)
     return [gap.join(_padded(line, cells) for line, cells in zip(row, widths, strict=True)) for row in rows]
-
-
-def _stacked(blocks: Sequence[Sequence[Text]]) -> list[Text]:
-    lines: list[Text] = []
-    for block in blocks:
-        lines += [Text()] if lines else []
-        lines += block
-    return lines

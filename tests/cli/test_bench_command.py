@@ -71,7 +71,6 @@ def test_trained_models_of_all_kinds(disco: Disco, small: Small, tmp_path: Path)
     assert str(tmp_path) not in report
     assert "| DisCo 2-2 (disco) easy-first K=5, fp32, incremental" in report
     assert json.loads((out / "measurements.json").read_text(encoding="utf-8")) == found
-    assert (out / "overview.svg").stat().st_size > 1000
 
 
 def test_random_weights_are_driven_by_a_structure(disco: Disco) -> None:

@@ -20,7 +20,6 @@ def test_what_others_use_is_all_that_is_busy_less_our_own() -> None:
     after = Counters(12.0, 103.0, {1: 6.0, 2: 8.5, 3: 0.5})
     assert before.others(after, own={1, 3}) == pytest.approx((3.0 - 1.0 - 0.5) / 2)
     assert before.others(after, own={1, 2, 3}) == 0
-    assert before.busiest(after, own={1}) == [(2, pytest.approx(0.75)), (3, pytest.approx(0.25))]
 
 
 def test_the_counters_of_a_machine(tmp_path: Path) -> None:
