@@ -42,6 +42,7 @@ VERBS = {
 }
 
 MODULES = {
+    "demo": "suite",
     "corpus": "data",
     "prepare": "data",
     "shortlist": "data",

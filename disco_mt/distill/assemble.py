@@ -14,7 +14,7 @@ from disco_mt.core.errors import UserError
 from disco_mt.core.files import atomic_file, sha256, write_text
 from disco_mt.data.dataset import Dataset, Side
 from disco_mt.data.encode import DROP_REASONS, Limits, reasons_to_drop, write_side
-from disco_mt.distill.plan import EMPTY, TOO_LONG, Indices, Plan
+from disco_mt.distill.shards import EMPTY, TOO_LONG, Indices, Plan
 
 
 def assemble(

@@ -158,10 +158,17 @@ def _connected(cluster: Cluster, threads: int) -> Iterator[Any]:
     """Ray, connected to a cluster or started on this machine, and left again."""
     address = cluster.address or os.environ.get("RAY_ADDRESS") or "local"
     ray = _import_ray(alone=address == "local")
-    more = _alone(cluster.workers * threads) if address == "local" else {}
+    more: dict[str, Any] = {}
+    if address == "local":
+        cpus = max(os.cpu_count() or 1, cluster.workers * threads)
+        niceness = {"worker_niceness": 0}  # workers do not stand back behind other processes
+        more = {"num_cpus": cpus, "include_dashboard": False, "_system_config": niceness}
     try:
         _start(ray, address, more)
-        _be_quiet(ray)
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = False  # the progress is shown here
+        context.print_on_execution_start = False
+        logging.getLogger("ray.data").setLevel(logging.CRITICAL)
         yield ray
     finally:
         ray.shutdown()
@@ -180,15 +187,6 @@ def _start(ray: Any, address: str, more: dict[str, Any]) -> None:
             return
 
 
-def _alone(cpus: int) -> dict[str, Any]:
-    """How Ray is started on this machine: its workers do not stand back behind other processes."""
-    return {
-        "num_cpus": max(os.cpu_count() or 1, cpus),
-        "include_dashboard": False,
-        "_system_config": {"worker_niceness": 0},
-    }
-
-
 def _import_ray(alone: bool) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing about a user's work goes anywhere
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # else it is alarmed by how Ray Data uses it
@@ -200,14 +198,6 @@ def _import_ray(alone: bool) -> Any:
     except ImportError as error:
         raise UserError("--runner ray needs Ray, which is missing: pip install 'disco-mt[ray]'") from error
     return ray
-
-
-def _be_quiet(ray: Any) -> None:
-    """We show the progress ourselves."""
-    context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = False
-    context.print_on_execution_start = False
-    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
 
 
 def _needs(job: Job) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from disco_mt.core.errors import UserError
 from disco_mt.data.dataset import Dataset, Ids, Side, read_description
-from disco_mt.distill.work import PROVENANCE
+from disco_mt.distill.shards import PROVENANCE
 
 Words = tuple[int, ...]
 Source = list[int]

@@ -22,11 +22,19 @@ from disco_mt.core.settings import at_least, one_of
 from disco_mt.data.dataset import Dataset, Side, id_type, read_description
 from disco_mt.decoding.options import DecodingOptions
 from disco_mt.distill.assemble import assemble
-from disco_mt.distill.plan import Plan, plan_shards
 from disco_mt.distill.reuse import Reusable
+from disco_mt.distill.shards import (
+    FINISHED,
+    Plan,
+    finish,
+    gather,
+    plan_shards,
+    read_shard,
+    work_directory,
+    write_shard,
+)
 from disco_mt.distill.sources import HeldOut, fingerprints, with_more, with_spliced
 from disco_mt.distill.teacher import EngineName, check_engine, open_teacher
-from disco_mt.distill.work import FINISHED, finish, gather, read_shard, work_directory, write_shard
 from disco_mt.engine.select import EngineOptions
 from disco_mt.nn.directory import WEIGHTS, Directory, check_fits, read_config
 from disco_mt.nn.find import find_model

@@ -31,7 +31,7 @@ from disco_mt.training.processes import ALONE, Processes, restarted
 from disco_mt.training.progress import Figures, Quiet, progress
 from disco_mt.training.rundir import is_run, remove_others, resume_run, save_best, share, start_run
 from disco_mt.training.speed import check_precision, compile_layers, keep_freed_memory
-from disco_mt.training.updates import Plan, Sizes, Update, sizes
+from disco_mt.training.updates import Plan, Update
 
 TOO_MANY_SKIPPED = 20
 
@@ -72,14 +72,15 @@ class Session:
         """Those that train together."""
         return self.gradients.processes
 
-    def announce(self, amount: Sizes, world_before: int) -> None:
+    def announce(self, world_before: int) -> None:
         """Say and log what is about to happen, with the real size of an update."""
         pairs, model, plan = len(self.plan.split), self.job.model, self.plan
+        words = plan.words_per_update(self.state.position.epoch)
         times = f"{plan.world} x {plan.accumulation}" if plan.world > 1 else f"{plan.accumulation}"
         self.shown.say(
             f"{model.config.kind}, {model.count_parameters():,} parameters; {pairs:,} pairs; an update is "
-            f"{times} x {plan.max_tokens:,} tokens at most, {amount.words:,.0f} target "
-            f"words on average; {amount.updates:,} updates per epoch"
+            f"{times} x {plan.max_tokens:,} tokens at most, {words:,.0f} target "
+            f"words on average; {plan.updates_in(self.state.position.epoch):,} updates per epoch"
         )
         if self.state.step:
             self.shown.say(f"going on after step {self.state.step:,}")
@@ -87,7 +88,7 @@ class Session:
             self.shown.say(
                 f"until now the number of processes was {world_before}; from here on it is {plan.world}"
             )
-        sizes = {"accumulation": plan.accumulation, "words_per_update": amount.words}
+        sizes = {"accumulation": plan.accumulation, "words_per_update": words}
         self._log("start", {"processes": plan.world, **sizes})
 
     def run_to_the_end(self, interrupted: Interruption) -> TrainingResult:
@@ -304,14 +305,14 @@ def train(
         if options.encoder_states:  # only now do all processes have the weights of the first
             processes.on_rank_zero(lambda: len(_states(job, quiet).starts))
             gradients.states = _states(job, quiet)
-        amount = sizes(plan, state.position.epoch)
-        total = min(options.max_steps, options.max_epochs * amount.updates or options.max_steps)
+        last = options.max_epochs * plan.updates_in(state.position.epoch)
+        total = min(options.max_steps, last or options.max_steps)
         with (
             progress(total, state.step, quiet, processes.first) as shown,
             interruption(shown.warn) as interrupted,
         ):
             session = Session(run, job, gradients, optimizer, plan, state, shown)
-            session.announce(amount, world_before)
+            session.announce(world_before)
             return session.run_to_the_end(interrupted)
 
 

@@ -81,6 +81,14 @@ class Plan:
             self._last[epoch] = plan_epoch(*lengths, self.max_tokens, self.seed, epoch)
         return self._last[epoch]
 
+    def updates_in(self, epoch: int) -> int:
+        """How many updates an epoch has; epochs differ by a batch or two."""
+        return -(-len(self.epoch(epoch)) // self.group)
+
+    def words_per_update(self, epoch: int) -> float:
+        """Target words on average, neither padding nor EOS."""
+        return float(self.split.target_lengths.sum(dtype="int64")) / max(1, self.updates_in(epoch))
+
     def updates(self, start: Position) -> Iterator[Update]:
         """Updates from `start` on, epoch after epoch without end.
 
@@ -99,17 +107,3 @@ class Plan:
         done = first + len(group)
         after = Position(epoch, done) if done < len(batches) else Position(epoch + 1, 0)
         return Update(epoch, group[self.rank :: self.world], after)
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """What the plan amounts to, in real numbers."""
-
-    updates: int  # in an epoch
-    words: float  # mean target words per update, neither padding nor EOS
-
-
-def sizes(plan: Plan, epoch: int) -> Sizes:
-    """Measured on one epoch; others differ by a batch or two."""
-    updates = -(-len(plan.epoch(epoch)) // plan.group)
-    return Sizes(updates, float(plan.split.target_lengths.sum(dtype="int64")) / max(1, updates))

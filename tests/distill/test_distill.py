@@ -25,10 +25,9 @@ from disco_mt.data.dataset import Dataset, Side, read_description
 from disco_mt.decoding.options import DecodingOptions
 from disco_mt.distill import run as run_module
 from disco_mt.distill.assemble import assemble
-from disco_mt.distill.plan import EMPTY, TOO_LONG, plan_shards
 from disco_mt.distill.run import DistillOptions, distill
+from disco_mt.distill.shards import EMPTY, TOO_LONG, gather, plan_shards, read_shard, write_shard
 from disco_mt.distill.teacher import _batches
-from disco_mt.distill.work import gather, read_shard, write_shard
 from disco_mt.nn.config import Stack
 from disco_mt.translator import Translator
 from tiny_distill import SETTINGS, contents, make_dataset, make_teacher, spawn

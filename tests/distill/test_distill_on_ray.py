@@ -18,7 +18,7 @@ from disco_mt.core.errors import UserError
 from disco_mt.distill import on_ray
 from disco_mt.distill import run as run_module
 from disco_mt.distill.run import DistillOptions, distill
-from disco_mt.distill.work import write_shard
+from disco_mt.distill.shards import write_shard
 from tiny_distill import SETTINGS, contents, make_dataset, make_teacher
 
 pytest.importorskip("ray", reason="the extra 'ray' is not installed")

@@ -13,7 +13,7 @@ import torch
 from tiny_run import OBJECTIVE
 
 from disco_mt.training.gradients import GradientAccumulator, normalise
-from disco_mt.training.updates import Plan, Position, Update, sizes
+from disco_mt.training.updates import Plan, Position, Update
 
 
 @pytest.fixture
@@ -76,9 +76,9 @@ def test_another_number_of_processes_repeats_and_skips_nothing(plan: Plan) -> No
     assert sorted(pairs(before) + pairs(after)) == list(range(70))
 
 
-def test_sizes(plan: Plan) -> None:
-    assert sizes(plan, 1).updates == 4
-    assert sizes(plan, 1).words == plan.split.target_lengths.sum() / 4
+def test_updates_in_an_epoch(plan: Plan) -> None:
+    assert plan.updates_in(1) == 4
+    assert plan.words_per_update(1) == plan.split.target_lengths.sum() / 4
 
 
 def gradient(plan: Plan, number: int, clip: float = 1e9) -> tuple[dict[str, torch.Tensor], float]:
