@@ -45,9 +45,7 @@ class Word:
     changed: bool = False  # another word than in the pass before
     predicted: bool = True  # False: mask-predict kept it from an earlier pass
     chosen: bool = False  # at the position that was asked for
-    observed: bool = (
-        False  # seen by the chosen position in the *next* pass, which reads these words
-    )
+    observed: bool = False  # seen by the chosen position in the *next* pass, which reads these words
     pinned: bool = False
 
 
