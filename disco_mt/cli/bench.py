@@ -223,6 +223,4 @@ def _warn(text: str) -> None:
 
 
 def bench_main(arguments: list[str]) -> int:
-    if any(word.partition("=")[0] == "--recipe" for word in arguments):
-        raise UserError("--recipe is now --suite; see docs/migration-0.2.md")
     return run(call(BenchCommand, "bench", arguments))

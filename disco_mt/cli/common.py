@@ -45,6 +45,7 @@ RENAMED = {
     "--settle": "--effort high",
     "--read": "--effort high",
     "--known": "--reuse",
+    "--recipe": "--suite",
     "--drop-behind": "",
     "--drop-after": "",
 }

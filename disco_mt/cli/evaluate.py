@@ -88,7 +88,11 @@ def evaluate(
     if not lines:
         raise UserError(f"{source} is empty: there is nothing to score")
     wanted = read_references(reference, references, len(lines))
-    others = None if compare_with is None else _others(compare_with, len(lines))
+    others = None if compare_with is None else input_lines(compare_with)
+    if others is not None and len(others) != len(lines):
+        raise UserError(
+            f"{compare_with} has {len(others)} translations, but there are {len(lines)} test sentences"
+        )
     translator = Translator.from_pretrained(model, engine, rerank_with)
     decoding = _tuned(translator, lines, wanted, decoding, tune_length_penalty, tune_length_weight)
     started = time.perf_counter()
@@ -111,14 +115,6 @@ def evaluate(
         told.append(_line(compared))
     print(json.dumps(shown) if json_ else "\n".join(told))
     return 0
-
-
-def _others(path: Path, number: int) -> list[str]:
-    """The translations of the other system, one for each line."""
-    texts = input_lines(path)
-    if len(texts) != number:
-        raise UserError(f"{path} has {len(texts)} translations, but there are {number} test sentences")
-    return texts
 
 
 def _line(compared: Comparison) -> str:

@@ -25,7 +25,6 @@ from disco_mt.suites.suite import load_suite, shipped_suites
 from disco_mt.suites.workspace import Workspace
 
 GONE = {
-    "--recipe": "--recipe is now --suite",
     "--scale": "--scale is gone: name the suite, such as --suite wmt14.en-de",
     "--steps": "--steps is gone: batch-size and data-size compare models of a suite (multi30k-sizes.en-de)",
 }

@@ -20,7 +20,6 @@ from disco_mt.reporting.plots import require_matplotlib
 from disco_mt.reporting.reports import first_table
 from disco_mt.reporting.tables import Table, markdown, number
 from disco_mt.suites.package import package
-from disco_mt.suites.stages import Stage
 from disco_mt.suites.suite import Suite, find_suite, load_suite, shipped_suites
 from disco_mt.suites.workspace import Workspace
 
@@ -65,7 +64,11 @@ def show(name: Name, system: str = "", runs: Runs = None, data: Data = None, jso
         return 0
     stages = Workspace(suite, runs, data).stages()
     if json_:
-        print(json.dumps([_summary(stage) for stage in stages]))
+        summary = [
+            {"stage": each.name, "done": each.done, "directory": str(each.directory), "needs": each.needs}
+            for each in stages
+        ]
+        print(json.dumps(summary))
         return 0
     print(find_suite(name).read_text(encoding="utf-8").rstrip())
     width = max(len(stage.name) for stage in stages)
@@ -172,15 +175,6 @@ def suite_main(arguments: list[str]) -> int:
     if arguments[0] not in actions:
         raise UserError(f"unknown: disco suite {arguments[0]}; there are: {', '.join(actions)}")
     return call(actions[arguments[0]], f"suite {arguments[0]}", arguments[1:])
-
-
-def _summary(stage: Stage) -> dict[str, Any]:
-    return {
-        "stage": stage.name,
-        "done": stage.done,
-        "directory": str(stage.directory),
-        "needs": list(stage.needs),
-    }
 
 
 def _table(suite: str, scores: dict[str, dict[str, Any]]) -> Table:

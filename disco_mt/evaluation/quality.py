@@ -23,6 +23,7 @@ from disco_mt.core.errors import UserError
 from disco_mt.text.languages import base_language
 from disco_mt.text.lines import read_lines
 
+Statistics = np.ndarray[Any, np.dtype[np.int64]]
 References = Sequence[Sequence[str]]  # references[i]: all references of line i, one or more
 
 
@@ -178,7 +179,8 @@ def paired_bootstrap(
     bleu.corpus_score(hyp_a, reference_streams(references))  # the signature needs the number of references
     both = np.stack([sentence_statistics(hyp, references, target_language) for hyp in (hyp_a, hyp_b)])
     bleu_a, bleu_b = (corpus_bleu(system.sum(0)) for system in both)
-    differences = _resampled_differences(both, samples, seed)
+    resampled = _resampled(both, samples, seed)
+    differences = resampled[:, 1] - resampled[:, 0]
     low, high = np.quantile(differences, [0.025, 0.975])
     far = np.abs(differences - differences.mean()) >= abs(bleu_b - bleu_a)
     return Comparison(
@@ -198,17 +200,12 @@ def bleu_standard_error(
 ) -> float:
     """The standard deviation of BLEU over resampled test sets (bootstrap)."""
     statistics = sentence_statistics(hypotheses, references, target_language)
-    generator = np.random.default_rng(1)
-    scores = [
-        corpus_bleu(statistics[generator.integers(len(statistics), size=len(statistics))].sum(0))
-        for _ in range(samples)
-    ]
-    return float(np.std(scores))
+    return float(np.std(_resampled(statistics[None], samples, seed=1)))
 
 
 def sentence_statistics(
     hypotheses: Sequence[str], references: References, target_language: str
-) -> np.ndarray[Any, np.dtype[np.int64]]:
+) -> Statistics:
     """(sentence, 10): hypothesis and reference length, then matched and total n-grams; BLEU needs no more."""
     bleu = BLEU(tokenize=bleu_tokenizer(target_language), force=True)
     rows = []
@@ -218,24 +215,19 @@ def sentence_statistics(
     return np.array(rows, dtype=np.int64)
 
 
-def corpus_bleu(statistics: np.ndarray[Any, np.dtype[np.int64]]) -> float:
+def corpus_bleu(statistics: Statistics) -> float:
     """sacreBLEU of the summed (10,) statistics."""
     sys_len, ref_len, *ngrams = statistics.tolist()
     score = BLEU.compute_bleu(ngrams[:4], ngrams[4:], sys_len, ref_len, smooth_method="exp")
     return float(score.score)
 
 
-def _resampled_differences(
-    both: np.ndarray[Any, np.dtype[np.int64]], samples: int, seed: int
-) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """both: (2, sentence, 10). BLEU of b minus that of a on `samples` resampled test sets."""
+def _resampled(systems: Statistics, samples: int, seed: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """systems: (system, sentence, 10). Their BLEU on resampled test sets: (sample, system)."""
     generator = np.random.default_rng(seed)
-    sentences = both.shape[1]
-    differences = np.empty(samples)
-    for sample in range(samples):
-        picked = both[:, generator.integers(sentences, size=sentences)].sum(1)  # (2, 10)
-        differences[sample] = corpus_bleu(picked[1]) - corpus_bleu(picked[0])
-    return differences
+    sentences = systems.shape[1]
+    drawn = (systems[:, generator.integers(sentences, size=sentences)].sum(1) for _ in range(samples))
+    return np.array([[corpus_bleu(system) for system in sums] for sums in drawn])
 
 
 # Reading references, showing results

@@ -28,7 +28,7 @@ from safetensors.torch import load_file, save_file
 from disco_mt.core.errors import UserError
 from disco_mt.core.files import atomic_directory, sha256
 from disco_mt.nn.base import TranslationModel
-from disco_mt.nn.directory import WEIGHTS, load_tensors, weights
+from disco_mt.nn.directory import WEIGHTS, weights
 from disco_mt.training.job import State
 
 FORMAT_VERSION = 1
@@ -93,12 +93,6 @@ def load_latest(run: Path, warn: Callable[[str], None]) -> Checkpoint:
             warn(f"the checkpoint {path} is damaged ({error}); trying the one before it")
     found = f"all {len(paths)} are damaged" if paths else "there is none"
     raise UserError(f"{run} has no checkpoint to go on from ({found}); start a new run in another directory")
-
-
-def restore(checkpoint: Checkpoint, model: TranslationModel, optimizer: torch.optim.Optimizer) -> None:
-    """Put the numbers of a checkpoint into a model and its optimizer."""
-    load_tensors(model, checkpoint.weights, checkpoint.path / WEIGHTS)
-    restore_optimizer(checkpoint.optimizer, model, optimizer)
 
 
 def restore_optimizer(tensors: Tensors, model: TranslationModel, optimizer: torch.optim.Optimizer) -> None:

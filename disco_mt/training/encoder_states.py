@@ -143,7 +143,6 @@ def _encode(
 
 
 def _batches(split: Split, indices: Indices) -> Iterator[Indices]:
-    """Sentences of like length together, as many as fit."""
     order = indices[np.argsort(split.source_lengths[indices], kind="stable")]
     first = 0
     for last, length in enumerate(split.source_lengths[order] + 1):

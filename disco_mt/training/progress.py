@@ -32,14 +32,18 @@ class Figures:
 
 
 class Quiet:
-    """Says nothing; warnings still come."""
+    """Says nothing; warnings still come, but only from the first of several processes."""
+
+    def __init__(self, first: bool = True) -> None:
+        self.first = first
 
     def say(self, text: str) -> None:
         """Something worth knowing."""
 
     def warn(self, text: str) -> None:
         """Something the user must know."""
-        print(f"warning: {text}", file=sys.stderr, flush=True)
+        if self.first:
+            print(f"warning: {text}", file=sys.stderr, flush=True)
 
     def show(self, figures: Figures) -> None:
         """After each update."""
@@ -48,24 +52,18 @@ class Quiet:
         """After each line of the log."""
 
 
-class Silent(Quiet):
-    """For all processes but the first: what there is to say is said once."""
-
-    def warn(self, text: str) -> None:
-        pass
-
-
 class Plain(Quiet):
     """A line where the log has one, for files and pipes."""
 
     def __init__(self, total: int, done: int) -> None:
-        self.total, self.first, self.started = total, done, time.monotonic()
+        super().__init__()
+        self.total, self.done, self.started = total, done, time.monotonic()
 
     def say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
     def line(self, figures: Figures) -> None:
-        done = figures.step - self.first
+        done = figures.step - self.done
         left = (time.monotonic() - self.started) / max(1, done) * (self.total - figures.step)
         self.say(f"step {figures.step:,} of {self.total:,}  {figures}  {duration(left)} to go")
 
@@ -74,6 +72,7 @@ class Bar(Quiet):
     """rich draws from its own thread, so that an update costs next to nothing."""
 
     def __init__(self, bar: Progress, task: TaskID) -> None:
+        super().__init__()
         self.bar, self.task = bar, task
 
     def say(self, text: str) -> None:
@@ -89,10 +88,8 @@ class Bar(Quiet):
 @contextmanager
 def progress(total: int, done: int, quiet: bool, first: bool = True) -> Iterator[Quiet]:
     """`total` updates, of which `done` were made before. first: is this the process that speaks?"""
-    if not first:
-        yield Silent()
-    elif quiet:
-        yield Quiet()
+    if quiet or not first:
+        yield Quiet(first)
     elif sys.stderr.isatty():
         with _bar() as bar:
             yield Bar(bar, bar.add_task("training", total=total, completed=done, figures=""))

@@ -26,7 +26,7 @@ from disco_mt.core.errors import UserError
 from disco_mt.core.files import atomic_directory, try_lock, write_text
 from disco_mt.nn.base import TranslationModel
 from disco_mt.nn.config import ModelConfig
-from disco_mt.nn.directory import save_model
+from disco_mt.nn.directory import WEIGHTS, load_tensors, save_model
 from disco_mt.nn.objective import ObjectiveOptions
 from disco_mt.training import checkpoints
 from disco_mt.training.checkpoints import (
@@ -188,7 +188,8 @@ def resume_run(
     lock_run(run, held)
     checkpoint = checkpoints.load_latest(run, Quiet().warn)
     _check_settings(run, checkpoint.settings, job.settings())
-    checkpoints.restore(checkpoint, job.model, optimizer)
+    load_tensors(job.model, checkpoint.weights, checkpoint.path / WEIGHTS)
+    checkpoints.restore_optimizer(checkpoint.optimizer, job.model, optimizer)
     _sweep(run)
     _cut_log(run, checkpoint.state.step)
     _write_run(run, job)

@@ -68,7 +68,9 @@ def start_from(model: TranslationModel, start: StartOptions, dataset: Dataset) -
     layers = _layers(start, directory.model, model.config)
     _check_same(str(directory.path), directory.model, model.config)
     teacher = load_weights(directory)
-    load_tensors(model, _taken(model, teacher, layers), directory.path / WEIGHTS)
+    theirs = weights(teacher)
+    taken = {name: theirs.get(_name_there(name, layers), own) for name, own in weights(model).items()}
+    load_tensors(model, taken, directory.path / WEIGHTS)
     if start.fit == "least-squares":
         fit_to_teacher(model, teacher, layers, _batches(dataset.splits["train"], start.positions))
     return {**asdict(start), "weights_sha256": sha256(directory.path / WEIGHTS)}
@@ -156,7 +158,6 @@ def _add(fit: Fitted, teacher: Autoregressive, layers: tuple[int, ...], batch: B
 
 
 def _layers(start: StartOptions, its: ModelConfig, ours: ModelConfig) -> tuple[int, ...]:
-    """The layers to take over, or a refusal."""
     layers = start.layers or tuple(range(1, its.decoder.layers + 1))
     lacking = [layer for layer in layers if not 1 <= layer <= its.decoder.layers]
     if lacking:
@@ -173,7 +174,6 @@ def _layers(start: StartOptions, its: ModelConfig, ours: ModelConfig) -> tuple[i
 
 
 def _check_same(path: str, its: ModelConfig, ours: ModelConfig) -> None:
-    """Refuse a model of other sizes or another architecture."""
     free = _CHANGEABLE | (_ONLY_STUDENTS if its.kind == "autoregressive" else set())
     free |= set() if ours.positions == "learned" else {"max_source"}  # others are computed for any length
     theirs, mine = _compared(its), _compared(ours)
@@ -187,8 +187,14 @@ def _check_same(path: str, its: ModelConfig, ours: ModelConfig) -> None:
             f"the model to start from, {path}, is another one: {'; '.join(different)}. Change the "
             "recipe, or start from random weights"
         )
-    if ours.positions == "learned":
-        _check_positions(path, its, ours)
+    # Learned target positions are taken over one by one, and a start token has the first of them.
+    there = its.max_target + its.start_token
+    if ours.positions == "learned" and there != ours.max_target + ours.start_token:
+        first = ", of which the start token has one" if ours.start_token else ""
+        raise UserError(
+            f"model.max_target must be {there - ours.start_token}, got {ours.max_target}: the model to start "
+            f"from, {path}, has {there} learned positions{first}"
+        )
 
 
 def _compared(config: ModelConfig) -> dict[str, Any]:
@@ -197,23 +203,6 @@ def _compared(config: ModelConfig) -> dict[str, Any]:
     del table["decoder"]["layers"], table["max_target"]
     table["length"] = {key: table["length"][key] for key in ("predictor", "prior")}
     return table
-
-
-def _check_positions(path: str, its: ModelConfig, ours: ModelConfig) -> None:
-    """Learned target positions are taken over one by one, and a start token has the first of them."""
-    there = its.max_target + its.start_token
-    if there != ours.max_target + ours.start_token:
-        first = ", of which the start token has one" if ours.start_token else ""
-        raise UserError(
-            f"model.max_target must be {there - ours.start_token}, got {ours.max_target}: the model to start "
-            f"from, {path}, has {there} learned positions{first}"
-        )
-
-
-def _taken(model: TranslationModel, other: TranslationModel, layers: tuple[int, ...]) -> dict[str, Tensor]:
-    """The tensors of `model`, those of `other` wherever it has them."""
-    own, found = weights(model), weights(other)
-    return {name: found.get(_name_there(name, layers), tensor) for name, tensor in own.items()}
 
 
 def _name_there(name: str, layers: tuple[int, ...]) -> str:

@@ -77,7 +77,6 @@ def write_start(recipe: Recipe, data: Path, out: Path) -> None:
 
 
 def _teacher(recipe: Recipe, dataset: Dataset, device: str) -> Autoregressive:
-    """The model whose distribution is learnt from."""
     name = recipe.objective.teacher
     directory = read_config(find_model(name))
     check_fits(directory, "objective's teacher", dataset.path, dataset.description)
