@@ -70,6 +70,6 @@ def serve(
     allow_files(limits.connections + 100)
     with bind(host, port) as listener:
         models = load_models(model, engine)
-        service = Service.of(models, limits, keys, access)
+        service = Service(models, limits, keys, access)
         make_server(make_app(service), limits, service.worker).run([listener])
     return 0

@@ -52,14 +52,7 @@ def make_app(service: Service) -> RequestMiddleware:
     app.add_exception_handler(UserError, _user_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _starlette_error)
-    return RequestMiddleware(
-        app,
-        service.limits,
-        service.access,
-        service.metrics,
-        frozenset(app.openapi()["paths"]),
-        lambda: service.worker.is_draining,
-    )
+    return RequestMiddleware(app, service, frozenset(app.openapi()["paths"]))
 
 
 @asynccontextmanager

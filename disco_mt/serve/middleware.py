@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from starlette.datastructures import MutableHeaders
@@ -16,10 +15,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from disco_mt.serve.access import Access
 from disco_mt.serve.http_errors import HttpError, describe, failed
-from disco_mt.serve.limits import Limits
-from disco_mt.serve.monitoring import Metrics
+from disco_mt.serve.service import Service
 
 log = logging.getLogger("disco.serve")
 
@@ -38,11 +35,8 @@ CLIENT_GONE = 499  # as nginx notes a client that has hung up
 @dataclass(frozen=True)
 class RequestMiddleware:
     app: ASGIApp
-    limits: Limits
-    access: Access
-    metrics: Metrics
+    service: Service
     paths: frozenset[str]  # known ones; all others share one label, or clients could create any number
-    is_draining: Callable[[], bool]  # then every connection is closed after its response
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -65,7 +59,7 @@ class RequestMiddleware:
 
         try:
             request = Request(scope, receive)
-            self.access.check(request.headers)
+            self.service.access.check(request.headers)
             body = await self._body(request)
             await self.app(scope, _replay(body, receive), send_noted)
         except HttpError as error:
@@ -81,36 +75,36 @@ class RequestMiddleware:
     async def _body(self, request: Request) -> bytes:
         """The whole body; refused as soon as it is too long or too slow."""
         length = request.headers.get("content-length", "0")
-        if length.isdigit() and len(length) < 20 and int(length) > self.limits.body_bytes:
+        if length.isdigit() and len(length) < 20 and int(length) > self.service.limits.body_bytes:
             raise self._too_large()
         if "transfer-encoding" not in request.headers and length == "0":
             return b""
         body = bytearray()
         try:
-            async with asyncio.timeout(self.limits.receive_seconds):
+            async with asyncio.timeout(self.service.limits.receive_seconds):
                 async for chunk in request.stream():
                     body += chunk
-                    if len(body) > self.limits.body_bytes:
+                    if len(body) > self.service.limits.body_bytes:
                         raise self._too_large()
         except TimeoutError:
             raise HttpError(408, "the request did not arrive in time", {"Connection": "close"}) from None
         return bytes(body)
 
     def _too_large(self) -> HttpError:
-        most = self.limits.body_bytes
+        most = self.service.limits.body_bytes
         return HttpError(413, f"a request may have at most {most} bytes", {"Connection": "close"})
 
     def _add_headers(self, message: Message) -> None:
         headers = MutableHeaders(scope=message)
         for name, value in HEADERS.items():
             headers.setdefault(name, value)
-        if self.is_draining():
+        if self.service.worker.is_draining:  # every connection is closed after its response
             headers["Connection"] = "close"
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         path = scope["path"] if scope["path"] in self.paths else "other"
-        self.metrics.requests.labels(path, str(status)).inc()
-        self.metrics.latency.labels(path).observe(seconds)
+        self.service.metrics.requests.labels(path, str(status)).inc()
+        self.service.metrics.latency.labels(path).observe(seconds)
         log.info("%s %s %s %.0f ms", scope["method"][:8], path, status, 1000 * seconds)
 
 

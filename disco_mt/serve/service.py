@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
@@ -20,23 +19,18 @@ from disco_mt.serve.worker import Job, Worker
 LIMITS, NO_KEYS, OWN_PAGE = Limits(), Keys(), Access()
 
 
-@dataclass(frozen=True)
 class Service:
-    models: Models
-    limits: Limits
-    keys: Keys
-    access: Access
-    metrics: Metrics
-    worker: Worker
-
-    @staticmethod
-    def of(
-        models: Models, limits: Limits = LIMITS, keys: Keys = NO_KEYS, access: Access = OWN_PAGE
-    ) -> Service:
-        metrics = Metrics()
-        worker = Worker(limits, metrics)
-        metrics.queue.set_function(lambda: worker.queued)
-        return Service(models, limits, keys, access, metrics, worker)
+    def __init__(
+        self, models: Models, limits: Limits = LIMITS, keys: Keys = NO_KEYS, access: Access = OWN_PAGE
+    ) -> None:
+        """The worker does not start before `worker.start`."""
+        self.models = models
+        self.limits = limits
+        self.keys = keys
+        self.access = access
+        self.metrics = Metrics()
+        self.worker = Worker(limits, self.metrics)
+        self.metrics.queue.set_function(lambda: self.worker.queued)
 
     def check_size(self, texts: Sequence[str], trace: bool = False) -> None:
         limit = self.limits.trace_characters if trace else self.limits.characters

@@ -141,11 +141,8 @@ def _word(word: Word, columns: Columns, n: int, row: float) -> str:
         opacity = 0.04 + 0.4 * word.probability**2
         boxes.append(_box(x, y, width, "sure", f'fill="#4f46e5" fill-opacity="{opacity:.3f}"'))
     else:
-        boxes.append(
-            _box(
-                x, y, width, "kept", 'fill="none" stroke="#c9c7ee" stroke-width="1.5" stroke-dasharray="2 3"'
-            )
-        )
+        dashes = 'fill="none" stroke="#c9c7ee" stroke-width="1.5" stroke-dasharray="2 3"'
+        boxes.append(_box(x, y, width, "kept", dashes))
     if word.changed:
         boxes.append(_box(x, y, width, "changed", 'fill="none" stroke="#d9480f" stroke-width="2"'))
     if word.chosen:
@@ -168,16 +165,13 @@ def _links(starts: Sequence[float], x: float, row: float) -> str:
 
 def _legend(y: float, chosen: bool, pinned: bool) -> tuple[str, float]:
     samples = [
-        Word("unsure", 0.3, changed=False, predicted=True, chosen=False, observed=False),
-        Word("sure", 1.0, changed=False, predicted=True, chosen=False, observed=False),
-        Word("changed", 0.7, changed=True, predicted=True, chosen=False, observed=False),
-        Word("kept", 0.7, changed=False, predicted=False, chosen=False, observed=False),
+        Word("unsure", 0.3),
+        Word("sure", 1.0),
+        Word("changed", 0.7, changed=True),
+        Word("kept", 0.7, predicted=False),
     ]
-    if chosen:
-        samples.append(Word("chosen", 0.7, changed=False, predicted=True, chosen=True, observed=False))
-        samples.append(Word("observed", 0.7, changed=False, predicted=True, chosen=False, observed=True))
-    if pinned:
-        samples.append(Word("pinned", 1.0, False, True, False, False, pinned=True))
+    samples += [Word("chosen", 0.7, chosen=True), Word("observed", 0.7, observed=True)] if chosen else []
+    samples += [Word("pinned", 1.0, pinned=True)] if pinned else []
     columns = place([samples])
     return "\n".join(_word(word, columns, n, y) for n, word in enumerate(samples)), columns.right
 

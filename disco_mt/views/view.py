@@ -42,10 +42,10 @@ def readable_pieces(trace: Trace[str], target: Tokenizer) -> dict[str, str]:
 class Word:
     text: str
     probability: float
-    changed: bool  # another word than in the pass before
-    predicted: bool  # False: mask-predict kept it from an earlier pass
-    chosen: bool  # at the position that was asked for
-    observed: bool  # seen by the chosen position in the *next* pass, which reads the words of this one
+    changed: bool = False  # another word than in the pass before
+    predicted: bool = True  # False: mask-predict kept it from an earlier pass
+    chosen: bool = False  # at the position that was asked for
+    observed: bool = False  # seen by the chosen position in the *next* pass, which reads these words
     pinned: bool = False
 
 

@@ -29,7 +29,7 @@ def models(small: Small) -> Models:
 
 @pytest.fixture(scope="module")
 def service(models: Models) -> Service:
-    return Service.of(models)
+    return Service(models)
 
 
 @pytest.fixture(scope="module")

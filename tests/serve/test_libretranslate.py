@@ -21,7 +21,7 @@ def expected(models: Models, text: str) -> str:
 
 
 def test_the_client_of_pypi(models: Models) -> None:
-    with live(Service.of(models)) as server:
+    with live(Service(models)) as server:
         api = LibreTranslateAPI(url(server))
         assert api.translate("The old house.", "en", "de") == expected(models, "The old house.")
         assert api.translate("The old house.", "auto", "de") == expected(models, "The old house.")

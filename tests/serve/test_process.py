@@ -78,7 +78,7 @@ def test_a_process_that_is_killed_costs_a_request_and_is_started_again(
     far: ProcessDecoder, models: Models
 ) -> None:
     model = replace(models.all[0], decoder=far)
-    with TestClient(make_app(Service.of(Models((model,))))) as client:
+    with TestClient(make_app(Service(Models((model,))))) as client:
         body = {"text": "The house.", "iterations": 2}
         wanted = client.post("/v1/translate", json=body).json()["translations"]
         first = far.pid

@@ -24,7 +24,7 @@ PYTHON = re.findall(r"^```python\n(.*?)^```", TEXT, flags=re.DOTALL | re.MULTILI
 
 @pytest.fixture(scope="module")
 def server(models: Models) -> Iterator[str]:
-    with live(Service.of(models)) as running:
+    with live(Service(models)) as running:
         yield "{}:{}".format(*address(running))
 
 

@@ -33,7 +33,7 @@ def model(models: Models) -> Unwell:
 
 @pytest.fixture(scope="module")
 def server(model: Unwell) -> Iterator[Server]:
-    with live(Service.of(Models((model,)), IMPATIENT)) as server:
+    with live(Service(Models((model,)), IMPATIENT)) as server:
         yield server
 
 

@@ -207,7 +207,7 @@ def test_bodies_that_are_no_json(client: TestClient) -> None:
 
 
 def made(models: Models, **changes: Any) -> TestClient:
-    return TestClient(make_app(Service.of(models, **changes)))
+    return TestClient(make_app(Service(models, **changes)))
 
 
 def test_too_much_is_refused(models: Models) -> None:
@@ -232,7 +232,7 @@ def test_deadline(models: Models) -> None:
 def test_overload_answers_429_at_once_and_recovers(models: Models) -> None:
     model = unwell(models)
     model.pause.clear()
-    service = Service.of(Models((model,)), Limits(queue=2))
+    service = Service(Models((model,)), Limits(queue=2))
     with TestClient(make_app(service)) as client, ThreadPoolExecutor(2) as pool:
         accepted = [pool.submit(ask, client) for _ in range(2)]
         until(lambda: service.worker.queued == 2)
@@ -255,7 +255,7 @@ def test_a_model_that_raises_costs_one_request(models: Models) -> None:
 
 
 def test_draining_is_said(models: Models) -> None:
-    service = Service.of(models)
+    service = Service(models)
     with TestClient(make_app(service)) as client:
         assert client.get("/readyz").json() == {"status": "ready"}
         service.worker.drain()

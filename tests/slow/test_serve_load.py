@@ -55,7 +55,7 @@ def test_overload_is_refused_at_once_and_passes(report: Report) -> None:
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     small = make_small(tmp_path_factory.mktemp("small"))
     model = ServedModel.local("disco", Translator.from_pretrained(small.disco))
-    with TestClient(make_app(Service.of(Models((model,))))) as client:
+    with TestClient(make_app(Service(Models((model,))))) as client:
         yield client
 
 

@@ -64,6 +64,7 @@ async function ask(pins, signal) {
   }
   const watch = (pass) => {
     if (signal.aborted) return;
+    notice.clear();
     $("empty").hidden = true;
     story.preview(pass);
   };
