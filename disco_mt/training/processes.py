@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
@@ -23,6 +23,7 @@ from torch.distributed.rendezvous import rendezvous
 from disco_mt.core.errors import UserError
 
 _PATIENCE = timedelta(days=1)  # torchrun notices a process that died; this need not
+_FAREWELL = timedelta(seconds=5)  # how long processes that end wait for each other
 _ENVIRONMENT = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # what a launcher such as torchrun sets
 
 T = TypeVar("T")
@@ -109,9 +110,12 @@ def init_distributed(device: str) -> Iterator[Processes]:
     attempt = PrefixStore(f"attempt-{_restarts()}", store)
     backend = "nccl" if kind == "cuda" else "gloo"
     dist.init_process_group(backend, store=attempt, rank=rank(), world_size=world)
+    control = dist.new_group(backend="gloo", timeout=_PATIENCE)
     try:
-        yield Processes(world, rank(), dist.new_group(backend="gloo", timeout=_PATIENCE))
+        yield Processes(world, rank(), control)
     finally:
+        with suppress(RuntimeError):  # where a peer has gone first, gloo may abort this process
+            dist.monitored_barrier(control, timeout=_FAREWELL)
         dist.destroy_process_group()
 
 
