@@ -1,8 +1,9 @@
 """Disco: translate every word of a sentence at once (DisCo, Kasai et al., ICML 2020).
 
 OpenMP threads that wait for work spin by default, and beside any other load both become ten times slower. So
-the first import asks for passive waiting, which OpenMP reads when torch is loaded. Your own OMP_WAIT_POLICY
-stays as it is; if you import torch before disco_mt, set it yourself.
+the first import asks for passive waiting after a short spin, without which an idle machine would be slower
+(benchmarks/waiting.py). OpenMP reads this when torch is loaded. Your own OMP_WAIT_POLICY or GOMP_SPINCOUNT stays
+as it is; if you import torch before disco_mt, set them yourself.
 """
 
 import importlib
@@ -29,6 +30,8 @@ _PUBLIC = {
 __all__ = ["DecodeRequest", "DecodingOptions", "EngineOptions", "Pin", "Translator", "__version__"]
 
 if "torch" not in sys.modules:
+    if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
+        os.environ["GOMP_SPINCOUNT"] = "2000"
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 

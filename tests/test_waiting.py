@@ -8,14 +8,15 @@ import sys
 
 import pytest
 
-ASK = "import os; print(os.environ.get('OMP_WAIT_POLICY'))"
+WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+INHERITED = {name: value for name, value in os.environ.items() if name not in WAITING}
+ASK = f"import os; print(*(os.environ.get(name) for name in {WAITING}))"
 
 
 def policy(code: str, **environment: str) -> str:
-    inherited = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
     done = subprocess.run(
         [sys.executable, "-c", f"{code}; {ASK}"],
-        env=inherited | environment,
+        env=INHERITED | environment,
         capture_output=True,
         text=True,
         check=True,
@@ -34,15 +35,17 @@ def policy(code: str, **environment: str) -> str:
     ],
 )
 def test_every_entry_point_asks_for_passive_waiting(entry: str) -> None:
-    assert policy(entry) == "passive"
+    assert policy(entry) == "passive 2000"
 
 
 def test_the_users_own_choice_stays() -> None:
-    assert policy("import disco_mt", OMP_WAIT_POLICY="active") == "active"
+    assert policy("import disco_mt", OMP_WAIT_POLICY="active") == "active None"
+    assert policy("import disco_mt", OMP_WAIT_POLICY="passive") == "passive None"
+    assert policy("import disco_mt", GOMP_SPINCOUNT="9") == "passive 9"
 
 
 def test_nothing_is_said_where_it_would_come_too_late() -> None:
-    assert policy("import torch, disco_mt") == "None"
+    assert policy("import torch, disco_mt") == "None None"
 
 
 def test_openmp_reads_it_in_time() -> None:
@@ -50,8 +53,7 @@ def test_openmp_reads_it_in_time() -> None:
     code = "import disco_mt, torch; torch.ones(9) + 1"
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
-        | {"OMP_DISPLAY_ENV": "true"},
+        env=INHERITED | {"OMP_DISPLAY_ENV": "true"},
         capture_output=True,
         text=True,
         check=True,
