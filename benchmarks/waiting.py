@@ -2,8 +2,8 @@
 
     python -m benchmarks.waiting [--repeats 5] [--threads 2] [--busy 0]
 
-Our default against active waiting, in turns, each in its own process: 50 sentences with the shipped model, one
-at a time, and updates of a desk-size training. On an idle machine the default should lose nothing; with
+Our default against active waiting, in turns, each in its own process: 50 sentences with the shipped model,
+one at a time, and updates of a desk-size training. On an idle machine the default should lose nothing; with
 --busy 1, beside one other process that never rests, spinning threads lose much.
 """
 

@@ -2,8 +2,8 @@
 
 OpenMP threads that wait for work spin by default, and beside any other load both become ten times slower. So
 the first import asks for passive waiting after a short spin, without which an idle machine would be slower
-(benchmarks/waiting.py). OpenMP reads this when torch is loaded. Your own OMP_WAIT_POLICY or GOMP_SPINCOUNT stays
-as it is; if you import torch before disco_mt, set them yourself.
+(benchmarks/waiting.py). OpenMP reads this when torch is loaded. Your own OMP_WAIT_POLICY or GOMP_SPINCOUNT
+stays as it is; if you import torch before disco_mt, set them yourself.
 """
 
 import importlib
